@@ -105,6 +105,11 @@ class Runtime:
         """
         return self.client(policy, self.clock.now_ms, wrap(outbound.HttpTransport(policy)) if wrap else None)
 
+    @functools.cached_property
+    def webhook_http(self) -> outbound.HttpClient:
+        """The client of webhook deliveries, for all their threads: making one takes a tenth of a delivery's time."""
+        return self.open_http(self.webhook_policy)
+
     def http_policy(self, *, guarded: bool) -> outbound.ConnectionPolicy:
         """Return the policy of calls: `guarded` for URLs of users, else for configured hosts."""
         return _get_policy(guarded and not self.settings.security.allow_private_networks, self.resolver)

@@ -351,6 +351,9 @@ def set_up_logging() -> None:
     """Log to standard error, a line each, from a background thread."""
     if logging.getLogger().handlers:
         return
+    # No line shows where it comes from; the logging how-to names these switches.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
     handler = BackgroundHandler(sys.stderr)
     handler.setFormatter(redaction.TextLogFormatter(LINE))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

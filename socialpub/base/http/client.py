@@ -36,7 +36,7 @@ class WritableFile(Protocol):
 
 
 class HttpClient(httpx.Client):
-    """A client for one job in one thread; close it (or use `with`).
+    """A client of calls under one policy; it holds no connection, and threads may share it.
 
     `timeout` is the deadline of a whole call, from the name look-up to the end of the body; the request extension
     `max_bytes` limits the decoded body. Calls raise ApiError `platform_unavailable` with the outcome NOT_SENT (no

@@ -10,12 +10,13 @@ import copy
 import logging
 import logging.handlers
 import queue
-import sys
 import threading
-from typing import TextIO
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
 
 QUEUE_MAX = 4000  # records
 QUEUE_RESERVE = 1000  # more records, if they are warnings or errors
+LINES_MAX = 100  # written by one call
 FLUSH_SECONDS = 3.0  # how long the exit waits for a stalled reader
 DROPPED_MESSAGE = "%d log lines were dropped: standard error was read too slowly"
 
@@ -24,10 +25,10 @@ class BackgroundHandler(logging.handlers.QueueHandler):
     """Passes records to a QueueListener, which writes them to `stream`."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._records: queue.Queue[logging.LogRecord] = queue.Queue()  # `enqueue` bounds it
+        self._records: queue.SimpleQueue[Any] = queue.SimpleQueue()  # `enqueue` bounds it
         super().__init__(self._records)
-        self._writer = _LogStreamHandler(stream)
-        self._listener = logging.handlers.QueueListener(self._records, self._writer)
+        self._writer = _LogStreamHandler(stream, self._records.empty)
+        self._listener = _LogListener(self._records, self._writer)
         self._listener.start()
         self._stopping: threading.Thread | None = None
         self._is_closed = False
@@ -63,8 +64,10 @@ class BackgroundHandler(logging.handlers.QueueHandler):
 
     def flush(self) -> None:
         """Wait until every queued record is written, at most FLUSH_SECONDS."""
-        with self._records.all_tasks_done:
-            self._records.all_tasks_done.wait_for(lambda: not self._records.unfinished_tasks, FLUSH_SECONDS)
+        if not self._is_closed:
+            written = threading.Event()
+            self._records.put(written)
+            written.wait(FLUSH_SECONDS)
 
     def close(self) -> None:
         """Write the queued records, for at most FLUSH_SECONDS; later records are written at once."""
@@ -76,11 +79,37 @@ class BackgroundHandler(logging.handlers.QueueHandler):
         super().close()
 
 
-class _LogStreamHandler(logging.StreamHandler[TextIO]):
-    """Writes lines, and reports how many were dropped before."""
+class _LogListener(logging.handlers.QueueListener):
+    """Writes the queued records. An event among them is set once those before it are written."""
 
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
+    def __init__(self, records: queue.SimpleQueue[Any], writer: _LogStreamHandler) -> None:
+        super().__init__(records, writer)
+        self._writer = writer
+
+    def handle(self, record: logging.LogRecord | threading.Event) -> None:
+        if isinstance(record, threading.Event):
+            self._writer.flush()
+            record.set()
+        else:
+            super().handle(record)
+
+    def stop(self) -> None:
+        super().stop()
+        self._writer.flush()
+
+
+class _LogStreamHandler(logging.Handler):
+    """Writes the lines that wait by one call, and reports how many were dropped before.
+
+    A call for each line would take the interpreter lock from the event loop twice a request.
+    """
+
+    terminator = "\n"
+
+    def __init__(self, stream: TextIO, is_last: Callable[[], bool]) -> None:
+        super().__init__()
+        self._stream, self._is_last = stream, is_last
+        self._lines: list[str] = []
         self._dropped, self._count_lock = 0, threading.Lock()
 
     def count_dropped(self, count: int = 1) -> None:
@@ -88,26 +117,33 @@ class _LogStreamHandler(logging.StreamHandler[TextIO]):
             self._dropped += count
 
     def emit(self, record: logging.LogRecord) -> None:
-        super().emit(record)
+        try:
+            self._lines.append(self.format(record) + self.terminator)
+        except Exception:  # noqa: BLE001 - as every handler of `logging` does
+            self.handleError(record)
+        if self._is_last() or len(self._lines) >= LINES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the lines; those that the stream refuses count as dropped."""
+        lines, self._lines = self._lines, []
+        if not self._write(lines):
+            return
         with self._count_lock:
             dropped, self._dropped = self._dropped, 0
         if dropped:
-            self._report_dropped(dropped)
+            report = logging.LogRecord(__name__, logging.WARNING, __file__, 0, DROPPED_MESSAGE, (dropped,), None)
+            if not self._write([self.format(report) + self.terminator]):
+                self.count_dropped(dropped - 1)
 
-    def _report_dropped(self, dropped: int) -> None:
-        report = logging.LogRecord(__name__, logging.WARNING, __file__, 0, DROPPED_MESSAGE, (dropped,), None)
+    def _write(self, lines: Sequence[str]) -> bool:
         try:
-            self.stream.write(self.format(report) + self.terminator)
-            self.flush()
+            self._stream.write("".join(lines))
+            self._stream.flush()
         except (OSError, ValueError):
-            self.count_dropped(dropped)
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Count a line that the stream refuses; report one that cannot be formatted, as usual."""
-        if isinstance(sys.exc_info()[1], OSError | ValueError):
-            self.count_dropped()
-        else:
-            super().handleError(record)
+            self.count_dropped(len(lines))
+            return False
+        return True
 
 
 _IMMUTABLE_TYPES = (str, int, float, bool, type(None))

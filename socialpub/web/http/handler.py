@@ -44,6 +44,7 @@ Guard = Literal["key", "read", "session", "page", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_BLANKS = " \t"
 _INDEXED = re.compile(r"(.+?)\[\d*\]")
 
 
@@ -292,7 +293,9 @@ class ServerRequest(Request[Any, Any]):
     def __init__(self, *, url_bytes: bytes, headers: Header, **given: Any) -> None:
         # Sanic does not strip trailing white space of values, and knows `chunked`, the only coding that `check_head`
         # accepts, in lower case only.
-        fields = Header([(name, value.rstrip(" \t")) for name, value in headers.items()])
+        fields = headers
+        if any(value[-1:] in _BLANKS for value in headers.values()):
+            fields = Header([(name, value.rstrip(_BLANKS)) for name, value in headers.items()])
         if "transfer-encoding" in fields:
             fields["transfer-encoding"] = "chunked"
         try:

@@ -51,12 +51,12 @@ class Middleware:
         ctx, headers = request.ctx, response.headers
         if not ctx.request_id:
             ctx.request_id = handler.choose_request_id(self._service, request)
-        headers["X-Request-Id"] = ctx.request_id
-        headers.update(self._rate_headers(request))
+        own = {"X-Request-Id": ctx.request_id, **self._rate_headers(request)}
         if isinstance(response, ServerResponse):
-            response.encoded = [pair for name, pair in self._encoded.items() if name not in headers]
+            response.encoded = [(name.encode(), value.encode()) for name, value in own.items()]
+            response.encoded += [pair for name, pair in self._encoded.items() if name not in headers]
         else:  # Sanic's response to an error inside the error handler
-            headers.update(self._headers)
+            headers.update(own | self._headers)
         access_log.write(self._service, request, response.status)
         ctx.error = None  # its traceback would keep the request in memory
 

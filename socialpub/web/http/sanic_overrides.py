@@ -43,7 +43,7 @@ async def _no_listener() -> None:
 class ServerResponse(HTTPResponse):
     """A complete response. `on_lost` is called if the client disconnects before it is sent.
 
-    `encoded`: headers of every response, encoded once. Sanic would take a seventh of `GET /healthz` to encode them.
+    `encoded`: the headers of every response. Sanic would take a seventh of `GET /healthz` to check and encode them.
     """
 
     __slots__ = ("_on_lost", "encoded")
@@ -62,7 +62,7 @@ class ServerResponse(HTTPResponse):
         for cookie in cookies:
             self.headers.add("Set-Cookie", cookie)
         self._on_lost = on_lost
-        self.encoded: Iterable[tuple[bytes, bytes]] = ()
+        self.encoded: list[tuple[bytes, bytes]] = []
 
     @property
     def processed_headers(self) -> Iterator[tuple[bytes, bytes]]:

@@ -152,17 +152,16 @@ def _send_signed(
     )
 
     def post() -> CallResult:
-        with runtime.open_http(runtime.webhook_policy) as http:
-            return classify_response(
-                http.request(
-                    "POST",
-                    to.url,
-                    headers=headers,
-                    content=body,
-                    timeout=settings.timeout,
-                    extensions={"max_bytes": RESPONSE_BYTES_MAX},
-                )
+        return classify_response(
+            runtime.webhook_http.request(
+                "POST",
+                to.url,
+                headers=headers,
+                content=body,
+                timeout=settings.timeout,
+                extensions={"max_bytes": RESPONSE_BYTES_MAX},
             )
+        )
 
     return run_timed(service, delivery, post)
 
