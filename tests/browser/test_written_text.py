@@ -71,8 +71,8 @@ HOSTILE = [
     f"＜script＞{RUN}＜/script＞",
 ]
 MADE = (
-    'script:not([src^="/static/"]), img, image, iframe, object, embed, math, video, details:not(.menu), '
-    'svg:not(:has(> use[href^="/static/icons.svg#"])), '
+    'script:not([src^="/static/"]), img, image, iframe, object, embed, math, video, '
+    'details:not(.menu, form > details), svg:not(:has(> use[href^="/static/icons.svg#"])), '
     "base, template, main style, main meta"
 )
 

@@ -25,8 +25,8 @@ class MediaFields(RequestModel):
 class MediaChange(RequestModel):
     """Body of PATCH /v1/media/{id}."""
 
-    alt_text: AltText
-    """The new description; empty: none."""
+    alt_text: AltText | None
+    """The new description; empty or null: none."""
 
 
 class MediaQuery(RequestModel):

@@ -188,7 +188,11 @@ def test_a_fetch_stops_where_it_would_fill_the_disk(
 
 
 def test_a_scheduled_post_waits_until_its_files_find_room(
-    server: AppServer, alice: Person, shelf: FileServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: AppServer,
+    alice: Person,
+    shelf: FileServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     item, at = url_item(shelf.put("/a.jpg", picture())), format_instant(server.clock.now_ms() + 60_000)
     body = {"targets": [{"accountId": alice.bluesky}], "text": "x", "media": [item], "scheduledAt": at}

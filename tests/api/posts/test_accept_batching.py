@@ -89,7 +89,8 @@ def test_what_makes_one_batch_makes_one_of_requests_written_together(
     """Although each has an Idempotency-Key of its own."""
     whole = {"targets": [{"accountId": world.alice.bluesky}], "text": "once", "scheduledAt": world.soon()}
     if shared == "plan":
-        body = {"plan": world.alice.api.post("/v1/posts/validate", json={**whole, "plan": True}).json()["plan"]["token"]}
+        checked = world.alice.api.post("/v1/posts/validate", json={**whole, "plan": True})
+        body = {"plan": checked.json()["plan"]["token"]}
     else:
         body = {**whole, "externalId": "calendar/1"}
 
