@@ -564,7 +564,10 @@ def _recheck(
 
 
 def _check_independent(plans: Sequence[BatchPlan]) -> None:
-    """Raise DependentRequestsError for equal requests or plans; an index finds equal external ids."""
+    """Raise DependentRequestsError for equal requests or plans.
+
+    A unique index finds equal external ids.
+    """
     if len(plans) > 1:
         names: list[object] = [plan.name for plan in plans if plan.name is not None]
         names += [plan.token for plan in plans if plan.token]
