@@ -114,6 +114,8 @@ def _use_shared_memory() -> None:
 # Where a few tests take long. The files with most tests come next; a file is one process's, and whoever gets a long one
 # last keeps everybody waiting.
 SLOWEST_FILES = (
+    "unit/domain/media/test_probe.py",
+    "isolation/test_lost_authority.py",
     "unit/domain/publishing/test_protocol.py",
     "api/posts/test_state_machine.py",
     "commands/test_processes.py",

@@ -53,12 +53,12 @@ def views_inside(world: DashboardWorld) -> list[PageView]:
 
 
 def check_first_screen(tab: BrowserTab, view: PageView) -> None:
-    """What is this page for? What should I do now? Its first screen answers both, but for the composer's, and errors.
+    """What is this page for? What should I do now? Its first screen answers both.
 
-    An error says in its heading what is wrong.
+    Of an error the heading says what is wrong.
     """
     tab.look(width=PHONE)
-    if view.name != "compose" and tab.ask("performance.getEntriesByType('navigation')[0].responseStatus") < 400:
+    if tab.ask("performance.getEntriesByType('navigation')[0].responseStatus") < 400:
         first = tab.ask(FIRST_SCREEN)
         check_empty(f"{view.name} ({view.address})", lacks=[part for part in first if not any(first[part])])
 
