@@ -564,13 +564,11 @@ def _recheck(
 
 
 def _check_independent(plans: Sequence[BatchPlan]) -> None:
-    """Raise DependentRequestsError for equal requests or plans.
-
-    A unique index finds equal external ids.
-    """
+    """Raise DependentRequestsError for equal requests, external ids or plans."""
     if len(plans) > 1:
         names: list[object] = [plan.name for plan in plans if plan.name is not None]
         names += [plan.token for plan in plans if plan.token]
+        names += [(plan.organization, plan.request.external_id) for plan in plans if plan.request.external_id]
         if len(set(names)) < len(names):
             raise DependentRequestsError
 

@@ -88,11 +88,10 @@ def test_what_makes_one_batch_makes_one_of_requests_written_together(
 ) -> None:
     """Although each has an Idempotency-Key of its own."""
     whole = {"targets": [{"accountId": world.alice.bluesky}], "text": "once", "scheduledAt": world.soon()}
-    if shared == "plan":
-        checked = world.alice.api.post("/v1/posts/validate", json={**whole, "plan": True})
-        body = {"plan": checked.json()["plan"]["token"]}
-    else:
-        body = {**whole, "externalId": "calendar/1"}
+    checked = world.alice.api.post("/v1/posts/validate", json={**whole, "plan": True})
+    body = {"plan": checked.json()["plan"]["token"]} if shared == "plan" else {**whole, "externalId": "calendar/1"}
+    while server.rows(ApiKey, id=world.alice.key_id)[0]["last_used_at"] is None:
+        sleep_briefly()  # it is noted that the key was used, and not again for a while
 
     def publish(number: int) -> str:
         with ApiClient(server.url, world.alice.key) as api:
