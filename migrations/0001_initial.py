@@ -19,7 +19,7 @@ CREATE TABLE instance (
 
 CREATE TABLE organization (
     number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL, name TEXT NOT NULL, tier TEXT NOT NULL,
-    created_at INTEGER NOT NULL, deleted_at INTEGER
+    account_groups TEXT, created_at INTEGER NOT NULL, deleted_at INTEGER
 );
 CREATE UNIQUE INDEX organization_id ON organization (id);
 

@@ -33,6 +33,7 @@ class OrganizationRow(TypedDict):
     id: str
     name: str
     tier: str
+    account_groups: str | None
     created_at: int
     deleted_at: int | None
 

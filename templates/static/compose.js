@@ -212,11 +212,15 @@
 
   // --- Accounts, files -----------------------------------------------------------------------------------------------
 
-  for (const button of form.querySelectorAll("[data-choose]"))
-    button.addEventListener("click", () => {
-      for (const box of form.querySelectorAll("input[name^='to.']")) box.checked = Boolean(button.dataset.choose);
-      form.dispatchEvent(new Event("input", { bubbles: true }));
-    });
+  form.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-choose]");
+    if (!button) return;
+    event.preventDefault();
+    const chosen = button.dataset.choose.split(" ");
+    for (const box of form.querySelectorAll("input[name^='to.']"))
+      box.checked = chosen[0] === "yes" || chosen.includes(box.name.slice(3));
+    form.dispatchEvent(new Event("input", { bubbles: true }));
+  });
 
   const drop = document.getElementById("drop");
   const many = document.getElementById("many");

@@ -232,6 +232,29 @@ def test_a_thread_is_written_without_a_script(server: AppServer, alice: Person, 
     assert sorted(row["text"] for row in server.rows(Post)) == ["One", "Three"]
 
 
+def test_a_group_of_accounts_is_created_and_selected(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    second = server.connect(alice, "twitter")["id"]
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=390)
+    tab.fill(text="Kept")
+    tab.page.locator(f"[id='to-{second}']").check()
+    tab.page.locator("#groups summary").click()
+    tab.fill(group_name="Only X")
+    tab.page.locator("#groups button", has_text="Create the group").click()
+    group = tab.page.locator("#groups button[name=group]")
+    group.wait_for()
+    tab.page.locator("button[data-choose=yes]").click()
+    assert tab.page.locator(".accounts input:checked").count() == 2
+    group.click()
+    assert tab.ask("[...document.querySelectorAll('.accounts input:checked')].map((box) => box.id)") == [f"to-{second}"]
+    wait_for(tab, f"[id='count-{second}']", "4 of 280")
+    check_page(tab, "compose-groups")
+    tab.page.locator("#groups summary").click()
+    tab.page.locator("#groups button", has_text="Delete").click()
+    group.wait_for(state="detached")
+    assert tab.page.locator("#text").input_value() == "Kept"
+
+
 def test_problems_and_previews_follow_what_is_written(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     second = server.connect(alice, "twitter")["id"]
     open_signed_in(tab, server, alice)

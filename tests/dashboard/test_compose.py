@@ -12,11 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.domain.accounts import account_groups
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.kit.options import list_fields
 from socialpub.store.schema.models import Account, Batch, Media, Post
 from socialpub.web.dashboard.parts.compose_form import from_post
-from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, ApiClient, AppServer
+from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, ApiClient, AppServer, unchanged
 from tests.support.composer_form import fields_of
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
 from tests.support.dashboard_forms import FORM_KEY, HTML, XSS, follow_notice, send_compose, sign_in_at, target_fields
@@ -33,6 +34,11 @@ def add(browser: ApiClient, content: bytes = JPEG, *, accept: dict[str, str] = H
     return browser.post("/compose/media", data=given | fields, files=file, headers=accept)
 
 
+def save_group(browser: ApiClient, *, accept: dict[str, str] = HTML, **fields: str) -> httpx.Response:
+    given = {"csrf_token": browser.headers["X-CSRF-Token"], "page": "/compose", "key": FORM_KEY}
+    return browser.post("/compose/groups", data=given | fields, headers=accept)
+
+
 WRITES = [
     WriteRequest(
         "POST",
@@ -40,6 +46,11 @@ WRITES = [
         lambda person, browser: send_compose(browser, accept={}, text="hello", **target_fields(person.bluesky)),
     ),
     WriteRequest("POST", "/compose/media", lambda person, browser: add(browser, accept={})),
+    WriteRequest(
+        "POST",
+        "/compose/groups",
+        lambda person, browser: save_group(browser, accept={}, group_name="All", **target_fields(person.bluesky)),
+    ),
 ]
 
 
@@ -647,6 +658,37 @@ def test_the_accounts_are_those_of_the_profile_that_one_is_in(world: RequestCast
     assert f'name="to.{world.bob.bluesky}" value="yes" checked' in text  # the only one
     assert add(browser).status_code == 200
     assert world.server.rows(Media)[-1]["profile"] == world.bob.profile
+
+
+def test_a_group_of_accounts_is_kept_chosen_and_deleted(world: RequestCast, browser: ApiClient) -> None:
+    first, second = world.alice.bluesky, world.bob.bluesky
+    made = save_group(browser, text="Morning", group_name=" Team <b> ", **target_fields(second))
+    assert made.status_code == 200
+    assert fields_of(made)["text"] == "Morning"  # nothing that is written is lost
+    assert 'name="group" value="Team &lt;b&gt;"' in made.text
+    chosen = send_compose(browser, do="", text="Morning", group="Team <b>", **target_fields(first))
+    assert fields_of(chosen)["text"] == "Morning"
+    assert set(target_fields(first, second)) & fields_of(chosen).keys() == set(target_fields(second))
+    ended = save_group(browser, ended_group="Team <b>", **target_fields(second))
+    assert 'name="group"' not in ended.text
+    assert set(target_fields(first, second)) & fields_of(ended).keys() == set(target_fields(second))
+
+
+@pytest.mark.parametrize("name, chosen, words", [
+    ("", 1, "A group needs a name of 1 to 40 characters."),
+    ("x" * 41, 1, "A group needs a name of 1 to 40 characters."),
+    ("Nobody", 0, "Choose the accounts of the group first."),
+    ("One more", 1, "Up to 20 groups can be saved, of up to 100 accounts."),
+])  # fmt: skip
+def test_a_group_that_cannot_be_kept_is_told(
+    world: RequestCast, browser: ApiClient, name: str, chosen: int, words: str
+) -> None:
+    accounts = target_fields(*[world.alice.bluesky][:chosen])
+    for number in range(account_groups.GROUPS_MAX if name == "One more" else 0):
+        assert save_group(browser, group_name=f"Group {number}", **accounts).status_code == 200
+    with unchanged(world.server):
+        refused = save_group(browser, group_name=name, **accounts)
+    assert (refused.status_code, problems(refused)) == (400, [words])
 
 
 def test_without_an_account_it_says_what_to_do(world: RequestCast) -> None:

@@ -104,8 +104,9 @@ def test_several_drafts_are_deleted_at_once(server: AppServer, alice: Person, ch
 # --- An author -----------------------------------------------------------------------------------------------------
 
 MAY_WRITE = {
-    "/logout", "/logout/everywhere", "/compose", "/compose/media", "/media", "/drafts", "/drafts/bulk",
-    "/drafts/<draft_id:str>/propose", "/drafts/<draft_id:str>/delete", "/drafts/<draft_id:str>/move",
+    "/logout", "/logout/everywhere", "/compose", "/compose/groups", "/compose/media", "/media",
+    "/drafts", "/drafts/bulk", "/drafts/<draft_id:str>/propose", "/drafts/<draft_id:str>/delete",
+    "/drafts/<draft_id:str>/move",
     "/library/<media_id:str>/describe", "/profile", "/settings/zone", "/posts/views",
     "/settings/password", "/settings/totp", "/settings/totp/codes", "/settings/totp/off", "/settings/sessions/end",
 }  # fmt: skip

@@ -516,6 +516,9 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /posts/<post_id:str>/edit": _edit_form,
     "POST /posts/bulk": _bulk_form,
     "POST /posts/views": lambda office: _form(office, "/posts/views", name="Sales", query="q=sale"),
+    "POST /compose/groups": lambda office: _form(
+        office, "/compose/groups", group_name="All", **{f"to.{office.alice.bluesky}": "yes"}
+    ),
     "POST /import": _import_form,
     "POST /import/undo": _import_undo_form,
     "POST /publications/<batch_id:str>/move": _move_form,
@@ -571,6 +574,7 @@ EVERYBODYS = {
     # What every person may: have a dashboard of their own, and see to what they compose.
     "POST /profile",
     "POST /compose",
+    "POST /compose/groups",
     "POST /compose/media",
     "POST /media",
     "POST /settings/zone",

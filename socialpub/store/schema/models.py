@@ -84,6 +84,7 @@ class Organization(BaseModel):
     id = TextField(unique=True)
     name = TextField()
     tier = TextField(default="self_host")
+    account_groups = TextField(null=True)  # JSON: the ids of the accounts of each named group
     created_at = BigIntegerField()
     deleted_at = BigIntegerField(null=True)  # its rows stay until retention deletes them
 

@@ -17,7 +17,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions, idempotency
 from socialpub.domain.access.preconditions import compute_tag, require_tag
-from socialpub.domain.accounts import accounts, boards
+from socialpub.domain.accounts import account_groups, accounts, boards
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
@@ -46,7 +46,7 @@ from socialpub.web.dashboard import media
 from socialpub.web.dashboard.parts import compose_form, draft_view, edited_content, edited_items, thread_pieces
 from socialpub.web.dashboard.parts.compose_form import FieldMessage, FieldMessages
 from socialpub.web.dashboard.parts.edited_content import EditedItem
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import explain_form_error, redirect_with_flash, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
@@ -65,7 +65,7 @@ HOUR_MS = 3_600_000
 _KEY = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d", re.ASCII)
-_UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt", "seen", "was", "save_key")
+_UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt", "seen", "was", "save_key", "group", "group_name")
 """Fields that say nothing of the post."""
 TIME_FIELDS = ("scheduledAt", "slot", "profileId")
 """Fields of a request that say when."""
@@ -166,6 +166,7 @@ class ComposeData:
     shelf: list[dict[str, Any]]
     item: EditedItem | None  # what the form changes; None: a new post
     slots: list[dict[str, Any]]  # next free slot of each profile of the accounts
+    groups: dict[str, list[str]]  # ids of the accounts of each group that are on the page
     customized: set[str]  # ids of accounts whose own fields the form has, whether they are chosen or not
 
 
@@ -190,6 +191,8 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
         key=_key(call, "" if findings.is_sent else data.form.get("key", "")),
         accounts=[_account(call, data, row, counts.get(row["id"]), findings) for row in data.accounts],
         hidden=data.hidden,
+        groups=data.groups,
+        group_name_max=account_groups.NAME_MAX,
         files=[_file(call, name, row, data.form) for name, row in data.chosen.items()],
         pieces=await _list_pieces(call, data),
         pieces_max=PIECES_MAX,
@@ -212,6 +215,9 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     )
     named_item = {name: typed.get(name) or call.request.args.get(name) or "" for name in ("draft", "post")}
     item = edited_items.load(call.scope, named_item)
+    groups = account_groups.load(call.scope)
+    if group := groups.get(typed.get("group", "")):
+        typed = _choose(typed, group)
     named = set(compose_form.list_accounts(typed))
     rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(session, row)]
     if item is not None and item.account:
@@ -239,8 +245,23 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
         [media.to_view(body) for body in listed if body["id"] not in ids],
         item,
         [] if item is not None and item.account else _load_slots(call, shown),
+        _list_groups(groups, shown),
         {name.partition(".")[0] for name in typed} | {typed.get("customize", ""), typed.get("boards", "")},
     )
+
+
+def _choose(form: Form, chosen: Sequence[str]) -> Form:
+    """Return the form with these accounts chosen, and no others."""
+    return {name: value for name, value in form.items() if not name.startswith("to.")} | {
+        f"to.{id}": "yes" for id in chosen
+    }
+
+
+def _list_groups(groups: Mapping[str, Sequence[str]], rows: Sequence[AccountRow]) -> dict[str, list[str]]:
+    """Return the groups with accounts among these, by name, with those."""
+    shown = {row["id"] for row in rows}
+    found = {name: [id for id in ids if id in shown] for name, ids in sorted(groups.items())}
+    return {name: ids for name, ids in found.items() if ids}
 
 
 def _load_slots(call: RequestContext, rows: Sequence[AccountRow]) -> list[dict[str, Any]]:
@@ -433,6 +454,21 @@ async def submit(call: RequestContext) -> HandlerResponse:
     if given.get("do") == "request":
         return await _page(call, given, await _write_command(call, given))
     return await _page(call, given, await _check(call, given) if given.get("do") in ("check", "live") else NO_FINDINGS)
+
+
+async def save_group(call: RequestContext) -> HandlerResponse:
+    """POST /compose/groups: save the chosen accounts as `group_name`, or delete `ended_group`."""
+    given = forms.parse(call)
+    ended = given.pop("ended_group", "")
+    chosen = [] if ended else compose_form.list_accounts(given)
+    try:
+        if not (ended or chosen):
+            raise ApiError("validation_failed", "Choose the accounts of the group first.")
+        await actions.perform(call.actor, account_groups.save, ended or given.get("group_name", "").strip(), chosen)
+    except ApiError as error:
+        wrong = {"accounts": [FieldMessage(explain_form_error(error))]}
+        return await _page(call, given, FormFindings(wrong, status=error.status))
+    return await _page(call, given | {"group_name": ""})
 
 
 async def _check(call: RequestContext, given: Form) -> FormFindings:

@@ -85,6 +85,8 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/import/undo", imports.undo, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/compose", compose.show_form, guard="page"),
     Route(POST, "/compose", compose.submit, guard="page", body_bytes=compose.BODY_MAX, form_fields=compose.FIELDS_MAX),
+    Route(POST, "/compose/groups", compose.save_group, guard="page", body_bytes=compose.BODY_MAX,
+          form_fields=compose.FIELDS_MAX),
     Route(POST, "/compose/media", compose.upload, guard="page", receive=compose.receive),
     Route(GET, "/drafts", drafts.list_drafts, guard="page"),
     Route(POST, "/drafts", compose.save_draft, guard="page", body_bytes=compose.BODY_MAX,

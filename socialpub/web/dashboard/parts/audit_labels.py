@@ -75,6 +75,7 @@ LABELS = {
         "POST /connect/<platform:str>": "Connect an account",
         "GET /connect/<platform:str>/callback": "Finish connecting an account",
         "POST /accounts/<account_id:str>/disconnect": "Disconnect an account",
+        "POST /compose/groups": "Save or delete a group of accounts",
         "POST /accounts/<account_id:str>/board": "Choose an account's default board",
         "command account_add": "Add an account",
         "command account_connect": "Connect an account",
