@@ -10,6 +10,8 @@ from tests.support.browser.screenshots import PageView, page_views
 from tests.support.browser.server_states import DashboardWorld
 
 PHONE, WIDE = 390, 1280
+PAGE_BYTES_MAX = 60_000
+PAGE_BYTES = "performance.getEntriesByType('navigation').map((page) => page.decodedBodySize)"
 
 
 # What can be pressed and is not wholly on the screen from left to right: whoever looks would have to find it.
@@ -73,6 +75,7 @@ def check_views(tab: BrowserTab, world: DashboardWorld, view: PageView) -> None:
         "sticking_out": tab.ask(STICKING_OUT),
         "out_of_sight": tab.ask(OUT_OF_SIGHT),
         "too_wide": tab.ask(f"[document.documentElement.scrollWidth].filter((width) => width > {PHONE})"),
+        "too_large": [size for size in tab.ask(PAGE_BYTES) if size > PAGE_BYTES_MAX],
     }
     is_error = tab.ask("performance.getEntriesByType('navigation')[0].responseStatus") >= 400  # which is a page too
     tab.look(width=WIDE, dark=True)
