@@ -122,7 +122,7 @@ def test_media_that_are_deleted_meanwhile_are_inside(server: AppServer, alice: P
         if what == "copying the database" and alice.api.get(f"/v1/media/{media}").status_code == 200:
             assert alice.api.delete(f"/v1/media/{media}").status_code == 200
             for path in server.home.glob("media/??/*"):
-                path.unlink()  # if the server has not done so yet
+                path.unlink(missing_ok=True)  # if the server has not done so yet
 
     settings = server.service.runtime.settings
     file = server.home / "b.zip"
