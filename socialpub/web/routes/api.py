@@ -91,7 +91,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/media/<media_id:str>", media.read, guard="read", scope="media", limit="reads",
           operation=media.READ, cancellable=True),
     Route(PATCH, "/v1/media/<media_id:str>", media.describe, guard="key", scope="media", limit="writes",
-          operation=media.DESCRIBE),
+          operation=media.DESCRIBE, body_bytes=2 * request_body.MIB),
     Route(DELETE, "/v1/media/<media_id:str>", media.delete, guard="key", scope="media", limit="writes",
           operation=media.DELETE),
     Route(GET, "/v1/profiles", profiles.list_profiles, guard="read", scope="accounts:read", limit="reads",

@@ -119,7 +119,7 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/media/unused", media.delete_unused, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/library/<media_id:str>", media.read, guard="page"),
     Route(GET, "/library/<media_id:str>/thumbnail/<edge:str>", media.show_thumbnail, guard="page", cancellable=True),
-    Route(POST, "/library/<media_id:str>/describe", media.describe, guard="page"),
+    Route(POST, "/library/<media_id:str>/describe", media.describe, guard="page", body_bytes=compose.BODY_MAX),
     Route(GET, "/library/<media_id:str>/delete", media.confirm_delete, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/library/<media_id:str>/delete", media.delete, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/calendar", calendar.show_this_month, guard="page"),
