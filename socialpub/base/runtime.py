@@ -99,7 +99,7 @@ class Runtime:
         object.__setattr__(self, "webhook_policy", replace(self.http_policy(guarded=True), named=named))
 
     def open_http(self, policy: outbound.ConnectionPolicy, wrap: TransportWrapper | None = None) -> outbound.HttpClient:
-        """Return a client for one job in one thread; close it (or use `with`).
+        """Return a client; close it (or use `with`).
 
         `wrap` wraps its transport.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import json
 import re
@@ -34,9 +35,7 @@ def add(browser: ApiClient, content: bytes = JPEG, *, accept: dict[str, str] = H
     return browser.post("/compose/media", data=given | fields, files=file, headers=accept)
 
 
-def save_group(browser: ApiClient, *, accept: dict[str, str] = HTML, **fields: str) -> httpx.Response:
-    given = {"csrf_token": browser.headers["X-CSRF-Token"], "page": "/compose", "key": FORM_KEY}
-    return browser.post("/compose/groups", data=given | fields, headers=accept)
+save_group = functools.partial(send_compose, do="", to="/compose/groups")
 
 
 WRITES = [

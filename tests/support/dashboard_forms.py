@@ -77,11 +77,11 @@ FORM_KEY = "0123456789abcdef" * 2
 
 
 def send_compose(
-    browser: ApiClient, do: str = "send", *, accept: dict[str, str] = HTML, **fields: str
+    browser: ApiClient, do: str = "send", *, to: str = "/compose", accept: dict[str, str] = HTML, **fields: str
 ) -> httpx.Response:
-    """The form with these fields, whose button `do` is pressed."""
+    """The form with these fields, whose button `do` is pressed; `to`: the address of another button."""
     given = {"csrf_token": browser.headers["X-CSRF-Token"], "page": "/compose", "key": FORM_KEY, "do": do}
-    return browser.post("/compose", data=given | fields, headers=accept)
+    return browser.post(to, data=given | fields, headers=accept)
 
 
 def target_fields(*accounts: str) -> dict[str, str]:

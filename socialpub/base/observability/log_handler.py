@@ -104,8 +104,6 @@ class _LogStreamHandler(logging.Handler):
     A call for each line would take the interpreter lock from the event loop twice a request.
     """
 
-    terminator = "\n"
-
     def __init__(self, stream: TextIO, is_last: Callable[[], bool]) -> None:
         super().__init__()
         self._stream, self._is_last = stream, is_last
@@ -118,7 +116,7 @@ class _LogStreamHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._lines.append(self.format(record) + self.terminator)
+            self._lines.append(f"{self.format(record)}\n")
         except Exception:  # noqa: BLE001 - as every handler of `logging` does
             self.handleError(record)
         if self._is_last() or len(self._lines) >= LINES_MAX:
@@ -133,7 +131,7 @@ class _LogStreamHandler(logging.Handler):
             dropped, self._dropped = self._dropped, 0
         if dropped:
             report = logging.LogRecord(__name__, logging.WARNING, __file__, 0, DROPPED_MESSAGE, (dropped,), None)
-            if not self._write([self.format(report) + self.terminator]):
+            if not self._write([f"{self.format(report)}\n"]):
                 self.count_dropped(dropped - 1)
 
     def _write(self, lines: Sequence[str]) -> bool:

@@ -9,10 +9,18 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
+from socialpub.domain.named_values import NamedValues
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Organization
 
-GROUPS_MAX, NAME_MAX, ACCOUNTS_MAX = 20, 40, 100
+GROUPS_MAX, ACCOUNTS_MAX = 20, 100
+GROUPS = NamedValues(
+    "group",
+    GROUPS_MAX,
+    40,
+    ACCOUNTS_MAX,
+    f"Up to {GROUPS_MAX} groups can be saved, of up to {ACCOUNTS_MAX} accounts.",
+)
 
 
 def load(scope: Scope) -> dict[str, list[str]]:
@@ -23,20 +31,10 @@ def load(scope: Scope) -> dict[str, list[str]]:
 
 def save(tx: Tx, who: Actor, name: str, chosen: Sequence[str]) -> ActionResult:
     """Save accounts as a group; without any, delete it. Raises ApiError beyond the limits."""
-    groups = load(who.scope)
-    known = {row["id"] for row in accounts.list_rows(who.scope)}
-    if not chosen:
-        groups.pop(name, None)
-    elif not 0 < len(name) <= NAME_MAX:
-        raise ApiError("validation_failed", f"A group needs a name of 1 to {NAME_MAX} characters.")
-    elif len(chosen) > ACCOUNTS_MAX or len(groups.keys() | {name}) > GROUPS_MAX:
-        message = f"Up to {GROUPS_MAX} groups can be saved, of up to {ACCOUNTS_MAX} accounts."
-        raise ApiError("validation_failed", message)
-    elif not known.issuperset(chosen):
+    groups = GROUPS.change(load(who.scope), name, list(chosen))
+    if chosen and not {row["id"] for row in accounts.list_rows(who.scope)}.issuperset(chosen):
         raise ApiError("not_found", "An account of the group was disconnected in the meantime.")
-    else:
-        groups[name] = list(chosen)
     organization = who.scope.organization
-    Organization.update(account_groups=json.dumps(groups)).where(Organization.id == organization).execute()
+    Organization.update(account_groups=groups).where(Organization.id == organization).execute()
     nothing: ActionBody = {}
     return ActionResult(nothing, subject=organization)

@@ -9,6 +9,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.time_zones import list_zones
 from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
+from socialpub.domain.named_values import NamedValues
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.profiles import ProfileBody
 from socialpub.store.database import Tx
@@ -17,7 +18,14 @@ from socialpub.store.queries import authentication
 from socialpub.store.schema.models import Session, User
 
 UTC = "UTC"
-VIEWS_MAX, VIEW_NAME_MAX, VIEW_QUERY_MAX = 10, 40, 600  # saved views of a user; all are on the page of the posts
+VIEWS_MAX, VIEW_QUERY_MAX = 10, 600  # saved views of a user; all are on the page of the posts
+VIEWS = NamedValues(
+    "view",
+    VIEWS_MAX,
+    40,
+    VIEW_QUERY_MAX,
+    f"Up to {VIEWS_MAX} views can be saved, with filters of up to {VIEW_QUERY_MAX:,} characters.",
+)
 
 
 @dataclass(frozen=True)
@@ -77,17 +85,7 @@ def load_views(scope: Scope) -> dict[str, str]:
 
 def save_view(tx: Tx, who: Actor, name: str, query: str) -> ActionResult:
     """Save a query under a name; an empty one deletes the view. Raises ApiError beyond limits."""
-    views = load_views(who.scope)
-    if not query:
-        views.pop(name, None)
-    elif not 0 < len(name) <= VIEW_NAME_MAX:
-        raise ApiError("validation_failed", f"A view needs a name of 1 to {VIEW_NAME_MAX} characters.")
-    elif len(query) > VIEW_QUERY_MAX or len(views.keys() | {name}) > VIEWS_MAX:
-        message = f"Up to {VIEWS_MAX} views can be saved, with filters of up to {VIEW_QUERY_MAX:,} characters."
-        raise ApiError("validation_failed", message)
-    else:
-        views[name] = query
-    saved = json.dumps(views)
+    saved = VIEWS.change(load_views(who.scope), name, query)
     User.update(views=saved).where(User.id == who.scope.user, User.organization == who.scope.organization).execute()
     return _build_result(who)
 

@@ -35,7 +35,6 @@ DAY = timedelta(days=1)
 HOUR_MS = 3_600_000
 FIRST_HOUR = 6  # of the hours with a row of their own in the week; those before share one
 VIEWS = ("month", "week")
-CARD_ID_CHARS = 12  # the end of an id, which names its card on the page
 
 
 # --- Pages -----------------------------------------------------------------------------------------------------------
@@ -199,7 +198,7 @@ def _gather(posts: Iterable[dict[str, Any]], in_slots: set[tuple[str, int]]) -> 
     return [
         min(group, key=_severity)
         | {
-            "id": group[0]["id"],
+            "card": _name_card(group[0]["id"]),
             "href": f"/posts/{min(group, key=_severity)['id']}",
             "moving": f"/publications/{group[0]['batchId']}/move",
             "words": group[0]["words"][:WORDS_IN_ENTRY_MAX],
@@ -221,7 +220,7 @@ def _to_draft(session: DashboardSession, draft: PlannedDraft, known: Mapping[str
     at = draft.scheduled_at
     words = " ".join((draft.title or draft.text or "").split())
     return {
-        "id": draft.id,
+        "card": _name_card(draft.id),
         "href": f"/drafts/{draft.id}",
         "moving": f"/drafts/{draft.id}/move",
         "state": draft.status,
@@ -234,6 +233,11 @@ def _to_draft(session: DashboardSession, draft: PlannedDraft, known: Mapping[str
         "count": 1,
         **_tell_time(at, session.zone),
     }
+
+
+def _name_card(id: str) -> str:
+    """Return the name of a card on the page: the end of the id of its post or draft."""
+    return id[-12:]
 
 
 def _to_draft_targets(ids: Iterable[str], known: Mapping[str, AccountRow]) -> list[dict[str, Any]]:
@@ -380,7 +384,7 @@ async def move_draft(call: RequestContext) -> HandlerResponse:
 
     async def act(seen: int, at_ms: int) -> tuple[str, str]:
         ended = await drafts_api.move(call.actor, draft, seen, at_ms)
-        return draft[-CARD_ID_CHARS:], " Its approval ended." if ended else ""
+        return _name_card(draft), " Its approval ended." if ended else ""
 
     return await _move(call, _read_draft(call), act)
 
@@ -415,4 +419,4 @@ async def _move(
 def _find_card(batch: Mapping[str, Any]) -> str:
     """Return the end of the id of a card in the calendar: that of its first queued post."""
     queued = [result["postId"] for result in batch["results"] if result["status"] == "queued"]
-    return str(queued[0])[-CARD_ID_CHARS:] if queued else ""
+    return _name_card(queued[0]) if queued else ""

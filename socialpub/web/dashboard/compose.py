@@ -192,7 +192,7 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
         accounts=[_account(call, data, row, counts.get(row["id"]), findings) for row in data.accounts],
         hidden=data.hidden,
         groups=data.groups,
-        group_name_max=account_groups.NAME_MAX,
+        group_name_max=account_groups.GROUPS.name_max,
         files=[_file(call, name, row, data.form) for name, row in data.chosen.items()],
         pieces=await _list_pieces(call, data),
         pieces_max=PIECES_MAX,
@@ -210,14 +210,10 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     session = dashboard_session.load(call.scope)
     if session is None:
         raise ApiError("unauthenticated")
-    typed = (
-        given or dashboard_session.load_saved_form(call.scope, COMPOSE_PATH) if call.request.args.get("kept") else given
-    )
+    groups = account_groups.load(call.scope)
+    typed = _start_form(call, given, groups)
     named_item = {name: typed.get(name) or call.request.args.get(name) or "" for name in ("draft", "post")}
     item = edited_items.load(call.scope, named_item)
-    groups = account_groups.load(call.scope)
-    if group := groups.get(typed.get("group", "")):
-        typed = _choose(typed, group)
     named = set(compose_form.list_accounts(typed))
     rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(session, row)]
     if item is not None and item.account:
@@ -250,11 +246,18 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     )
 
 
-def _choose(form: Form, chosen: Sequence[str]) -> Form:
-    """Return the form with these accounts chosen, and no others."""
-    return {name: value for name, value in form.items() if not name.startswith("to.")} | {
-        f"to.{id}": "yes" for id in chosen
-    }
+def _start_form(call: RequestContext, given: Form, groups: Mapping[str, Sequence[str]]) -> Form:
+    """Return the form as given, or as kept at sign-in.
+
+    Where a `group` was pressed, its accounts alone are chosen.
+    """
+    form = given
+    if not form and call.request.args.get("kept"):
+        form = dashboard_session.load_saved_form(call.scope, COMPOSE_PATH)
+    if not (group := groups.get(form.get("group", ""))):
+        return form
+    others = {name: value for name, value in form.items() if not name.startswith("to.")}
+    return others | {f"to.{id}": "yes" for id in group}
 
 
 def _list_groups(groups: Mapping[str, Sequence[str]], rows: Sequence[AccountRow]) -> dict[str, list[str]]:

@@ -94,7 +94,7 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
         here=unquote(_filter_url(narrowing)),
         page=_filter_url(given),
         view=view,
-        name_max=dashboard_session.VIEW_NAME_MAX,
+        name_max=dashboard_session.VIEWS.name_max,
         labels=PLATFORM_LABELS,
         codes=list(ERRORS),
     )

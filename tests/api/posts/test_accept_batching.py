@@ -86,7 +86,7 @@ def test_one_that_is_refused_holds_back_nobody_who_comes_with_it(server: AppServ
 def test_what_makes_one_batch_makes_one_of_requests_written_together(
     counting: DatabaseCounter, server: AppServer, world: RequestCast, shared: str
 ) -> None:
-    """Although each has an Idempotency-Key of its own."""
+    """Each request has another Idempotency-Key."""
     whole = {"targets": [{"accountId": world.alice.bluesky}], "text": "once", "scheduledAt": world.soon()}
     checked = world.alice.api.post("/v1/posts/validate", json={**whole, "plan": True})
     body = {"plan": checked.json()["plan"]["token"]} if shared == "plan" else {**whole, "externalId": "calendar/1"}
@@ -101,7 +101,7 @@ def test_what_makes_one_batch_makes_one_of_requests_written_together(
 
     with counting.while_() as done, ThreadPoolExecutor(4) as clients:
         with open_lock(get_write_lock_path(server.service.db.path)) as lock, hold(lock):
-            server.service.write(lambda tx: None)  # a transaction of its own, so that the others share the next
+            server.service.write(lambda tx: None)  # the first transaction; the others share the second
             answers = [clients.submit(publish, number) for number in range(4)]
             while done.asked.writes < 4:
                 sleep_briefly()

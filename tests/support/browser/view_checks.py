@@ -24,7 +24,7 @@ OUT_OF_SIGHT = """
 """
 
 
-# What somebody is read first on a phone: the heading, the sentence that says what the page is for, and what to do now.
+# What a screen reader reads first on a phone: the heading, what the page is for, and what to do now.
 FIRST_SCREEN = """
 (() => {
   const end = document.querySelector('.dock').getBoundingClientRect().top;
