@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,10 @@ def test_an_answer_has_those_of_the_one_that_it_extends() -> None:
 
 def test_without_sources_they_are_those_that_were_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = field_docs.read(ServerSettings)
-    field_docs.write_shipped(PACKAGE, tmp_path / "kept.json")
+    package = tmp_path / "socialpub"
+    (package / "base").mkdir(parents=True)
+    shutil.copy(PACKAGE / "base" / "config.py", package / "base")
+    field_docs.write_shipped(package, tmp_path / "kept.json")
     kept = json.loads((tmp_path / "kept.json").read_text())
     assert kept["socialpub.base.config"]["ServerSettings"] == before
     monkeypatch.setattr(pyinstaller, "is_binary", lambda: True)

@@ -241,7 +241,7 @@ def endless(connection: socket.socket, _: bytes) -> None:
         connection.sendall(bytes(65536))
 
 
-def bomb(kind: str, size: int = 512 * MIB) -> bytes:
+def bomb(kind: str, size: int = 32 * MIB) -> bytes:
     """An answer that unpacks to `size` zeros."""
     packer = zlib.compressobj(9, wbits=31 if kind == "gzip" else 15)
     piece, body = bytes(MIB), b""
@@ -250,7 +250,7 @@ def bomb(kind: str, size: int = 512 * MIB) -> bytes:
     return ok(body + packer.flush(), f"Content-Encoding: {kind}")
 
 
-# Made when they are needed: half a gigabyte takes its time to pack.
+# Made when they are needed: it takes its time to pack them.
 TOO_LARGE: dict[str, Callable[[], Any]] = {
     "endless": lambda: endless,
     "gzip": lambda: bomb("gzip"),
@@ -273,7 +273,7 @@ def test_an_answer_is_read_to_its_cap_and_no_further(
 
 TOO_LONG: dict[str, Callable[[], Any]] = {
     "endless": lambda: endless,
-    "gzip": lambda: bomb("gzip", 64 * MIB),
+    "gzip": lambda: bomb("gzip"),
     "ok": lambda: ok(bytes(2 * MIB)),
 }
 

@@ -16,15 +16,15 @@ QUARTERS: list[SlotBody] = [
 ]
 
 
-def minutes_of(zone: str, first_day: date) -> list[tuple[datetime, datetime]]:
-    """Every minute (UTC, local) of seven local days."""
+def quarters_of(zone: str, first_day: date) -> list[tuple[datetime, datetime]]:
+    """Every quarter of an hour (UTC, local) of seven local days; each zone's offset is a multiple of one."""
     at = datetime(first_day.year, first_day.month, first_day.day, tzinfo=UTC) - timedelta(days=1)
     last_day, found = first_day + timedelta(days=6), []
-    for _ in range(9 * 1440):
+    for _ in range(9 * 96):
         local = at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
         if first_day <= local.date() <= last_day:
             found.append((at, local))
-        at += timedelta(minutes=1)
+        at += timedelta(minutes=15)
     return found
 
 
@@ -37,15 +37,14 @@ def change_days(zone: str, year: int) -> list[date]:
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_each_time_is_once_in_a_week_in_which_the_clock_changes(zone: str) -> None:
-    """The oracle walks through every minute of the week, and converts from UTC only."""
+    """The oracle walks through every quarter of an hour of the week, and converts from UTC only."""
     days = change_days(zone, 2027)
     assert len(days) == 2
     for change, offset in ((day, offset) for day in days for offset in (0, 3, 6)):
         first_day = change - timedelta(days=offset)
         seen: dict[datetime, datetime] = {}
-        for at, local in minutes_of(zone, first_day):
-            if local.minute % 15 == 0:
-                seen.setdefault(local, at)
+        for at, local in quarters_of(zone, first_day):
+            seen.setdefault(local, at)
         expected = [int(at.timestamp()) * 1000 for at in seen.values()]
         assert list_week(WeeklySlots(zone, QUARTERS), first_day) == sorted(expected)
         assert len(expected) in (len(QUARTERS), len(QUARTERS) - 2, len(QUARTERS) - 4)

@@ -13,7 +13,7 @@ from PIL import Image
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UnreadReason, UpstreamResponse
 from socialpub.platforms.kit.link_cards import CardPicture, LinkCard, fetch, fetch_pictures
-from tests.support.platforms.link_pages import HOSTILE_HTML, HOSTILE_XML, PAGE_BYTES, URL, page
+from tests.support.platforms.link_pages import HOSTILE_HTML, HOSTILE_XML, URL, page
 from tests.support.platforms.scripted_upstream import ExpectedDownload, ScriptedTransport, make_response
 
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
@@ -149,8 +149,8 @@ def test_an_address_that_is_none_is_no_picture() -> None:
     [*((piece, "text/html") for piece in HOSTILE_HTML), *((piece, "application/xhtml+xml") for piece in HOSTILE_XML)],
 )
 def test_a_hostile_page_is_read_without_failing(piece: str, content_type: str) -> None:
-    """What takes quadratic time takes minutes here; `tests/isolation/test_slow_link_pages.py` measures."""
-    content = ("<title>T</title><meta name=description content=D>" + piece * PAGE_BYTES)[:PAGE_BYTES]
+    """`tests/isolation/test_slow_link_pages.py` measures such pages of the greatest length."""
+    content = ("<title>T</title><meta name=description content=D>" + piece * 65_536)[:65_536]
     assert card(content, content_type) == LinkCard("T", "D")
 
 
