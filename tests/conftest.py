@@ -127,7 +127,7 @@ SLOWEST_FILES = (
     "unit/domain/posts/test_post_log_query.py",
     "unit/domain/accounts/test_token_refresh_by_platform.py",
     "api/media/test_media.py",
-    "project/test_ninth_platform.py",
+    "project/test_contributing.py",
     "isolation/test_text_growth.py",
     "unit/domain/accounts/test_account_problems.py",
     "unit/domain/server/test_clock_steps.py",

@@ -19,9 +19,9 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 
 
 def copy_checkout(folder: Path) -> Path:
-    """This checkout without what is made from it."""
+    """This checkout; its compiled modules too, which are good for as long as their sources stay as they are."""
     for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)
     for name in ("pyproject.toml", "README.md", "socialpub.toml.example", "requirements.lock", "requirements-dev.lock"):
         shutil.copy2(ROOT / name, folder)
     return folder
@@ -42,6 +42,10 @@ def run_command(command: list[str | Path], folder: Path) -> str:
 
 def run_module(folder: Path, *arguments: str) -> str:
     return run_command([sys.executable, "-m", *arguments], folder)
+
+
+def run_tests(folder: Path, *arguments: str) -> str:
+    return run_module(folder, "pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis", *arguments)
 
 
 @contextlib.contextmanager
