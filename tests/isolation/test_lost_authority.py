@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import base64
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-import socialpub
 from socialpub import platforms
 from socialpub.base.security.crypto import digest
 from socialpub.domain.accounts import connect
@@ -23,19 +22,21 @@ from socialpub.domain.posts import sheet_import
 from socialpub.domain.server import instance
 from socialpub.platforms.contract import Board
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
-from socialpub.store.schema.models import ApiKey, Invitation, Post, Session, User
+from socialpub.store.schema.models import ApiKey, Invitation, Organization, Post, Session, User
 from socialpub.web.pipeline import RequestPipeline
 from socialpub.web.routes import ROUTES
 from tests.support.app_server import AppServer, error_of, format_instant, unused_name
 from tests.support.composer_form import open_form
-from tests.support.connect_flow import ConnectSession, open_connect_session
+from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
 from tests.support.media_uploads import stored_files, stored_media, upload_media
 from tests.support.oauth_assistant import ENDPOINT, Assistant, fields_of
 from tests.support.post_drafts import new_draft, seen
 from tests.support.post_outcomes import unknown
+from tests.support.program_source import find_modules, parse_module
 from tests.support.request_cast import RequestCast, make_picture
 from tests.support.sign_in import PASSWORD, add_user
 from tests.support.soak.soak_world import wait_for
+from tests.support.table_checks import check_rows
 from tests.support.totp_codes import make_code, offered_secret
 from tests.support.write_requests import WriteRequest, find_writes
 
@@ -44,9 +45,16 @@ Send = Callable[[], httpx.Response]
 
 @pytest.fixture
 def office(make_server: Callable[..., AppServer], lab: Any, monkeypatch: pytest.MonkeyPatch) -> ConnectSession:
-    office = open_connect_session(make_server, lab, monkeypatch, "threads")
-    office.server.connect_bluesky(office.alice)
-    return office
+    return open_connect_session(make_server, lab, monkeypatch, "threads")
+
+
+def newcomer(office: ConnectSession) -> ConnectSession:
+    """Another organization on the same server, the only one that is not deleted."""
+    office.server.service.write(lambda tx: Organization.update(deleted_at=1).execute()).result()
+    alice = office.server.person("Alice")
+    office.server.connect_bluesky(alice)
+    browser = sign_in(office.server, alice.organization, name=unused_name("alice"))
+    return dataclasses.replace(office, alice=alice, browser=browser)
 
 
 # --- What can be taken away ----------------------------------------------------------------------------------------
@@ -184,7 +192,7 @@ def _json(office: ConnectSession, path: str) -> Send:
 
 
 def _form(office: ConnectSession, path: str, **fields: str) -> Send:
-    return lambda: office.browser.post(path, data={"csrf_token": "csrf-alice", **fields})
+    return lambda: office.browser.post(path, data={"csrf_token": office.browser.headers["X-CSRF-Token"], **fields})
 
 
 def _post_form(office: ConnectSession, make: Callable[[ConnectSession], str], way: str, **fields: str) -> Send:
@@ -195,7 +203,7 @@ def _post_form(office: ConnectSession, make: Callable[[ConnectSession], str], wa
 def _move_form(office: ConnectSession) -> Send:
     """The form that moves a scheduled publication by a day."""
     office.alice.api.publish(_world(office).body(scheduledAt="2098-03-03T10:00:00Z"))
-    row = office.server.rows(Post, status="queued")[-1]
+    row = office.server.rows(Post, status="queued", organization=office.alice.organization)[-1]
     seen = {"from": str(row["scheduled_at"]), "day": "2098-03-04", "clock": "10:00"}
     return _form(office, f"/publications/{row['batch']}/move", **seen)
 
@@ -208,13 +216,14 @@ def _edit_form(office: ConnectSession) -> Send:
 
 def _media_form(office: ConnectSession) -> Send:
     file = {"file": ("a.jpg", make_picture("JPEG"), "image/jpeg")}
-    return lambda: office.browser.post("/media", data={"csrf_token": "csrf-alice"}, files=file)
+    data = {"csrf_token": office.browser.headers["X-CSRF-Token"]}
+    return lambda: office.browser.post("/media", data=data, files=file)
 
 
 def _bulk_form(office: ConnectSession) -> Send:
     """The form that cancels several publications."""
     office.alice.api.publish(_world(office).body(scheduledAt="2098-03-03T10:00:00Z"))
-    row = office.server.rows(Post, status="queued")[-1]
+    row = office.server.rows(Post, status="queued", organization=office.alice.organization)[-1]
     return _form(office, "/posts/bulk", **{"do": "cancel", f"pick.{row['batch']}": ""})
 
 
@@ -368,13 +377,14 @@ def _answer(office: ConnectSession) -> Send:
 
 def _second(office: ConnectSession) -> str:
     """Another member."""
-    add_user(office.server, office.alice, "carol@example.com", "member")
-    return str(office.server.rows(User, email="carol@example.com")[0]["id"])
+    email = f"{unused_name()}@example.com"
+    add_user(office.server, office.alice, email, "member")
+    return str(office.server.rows(User, email=email)[0]["id"])
 
 
 def _withdraw(office: ConnectSession) -> Send:
     _form(office, "/settings/members", email="carol@example.com", role="member")()
-    (made,) = office.server.rows(Invitation)
+    (made,) = office.server.rows(Invitation, organization=office.alice.organization)
     return _form(office, f"/settings/invitations/{made['id']}/withdraw")
 
 
@@ -385,9 +395,10 @@ def _password(office: ConnectSession) -> Send:
 
 
 def _other_session(office: ConnectSession) -> Send:
-    user, now = office.server.rows(User)[0]["id"], office.server.clock.now_ms()
+    (user,) = [row["id"] for row in office.server.rows(User, organization=office.alice.organization)]
+    now = office.server.clock.now_ms()
     times = {"created_at": now, "seen_at": now, "ends_at": now + 86_400_000, "proved_at": now}
-    other = Session.insert(id=digest("other"), user=user, csrf="csrf-other", **times)
+    other = Session.insert(id=digest(unused_name()), user=user, csrf="csrf-other", **times)
     office.server.service.write(lambda tx: other.execute()).result()
     page = office.browser.get("/settings").text
     found = re.search(r'name="session" value="([^"]+)"', page)
@@ -598,12 +609,11 @@ PUBLISHERS = {
     *POSTS,
     *DRAFT_DECISIONS,
 }
-CASES = [(route, "key revoked") for route in KEYED] + [
-    (route, taken)
-    for route in BY_PEOPLE
-    for taken in ("session ended", "role lowered")
-    if NEEDS[route] or taken == "session ended"
-]
+AREAS: dict[str, list[tuple[str, str]]] = {}
+"""By the beginning of their paths: each route, and what is taken away from it, or nothing."""
+for route in KEYED | BY_PEOPLE:
+    losses = ["key revoked"] if route in KEYED else ["session ended", *(["role lowered"] if NEEDS[route] else [])]
+    AREAS.setdefault(route.split("/")[1], []).extend((route, taken) for taken in (*losses, ""))
 
 
 def test_every_route_that_may_write_is_in_a_table() -> None:
@@ -625,73 +635,86 @@ def pinterest(monkeypatch: pytest.MonkeyPatch, office: ConnectSession) -> None:
     monkeypatch.setitem(platforms.CONNECTORS, "pinterest", SimpleNamespace(boards=lambda up: [bread]))
 
 
-@pytest.mark.usefixtures("pinterest")
-@pytest.mark.parametrize(("route", "taken"), CASES)
-def test_what_is_taken_away_after_the_door_writes_nothing(
-    office: ConnectSession, monkeypatch: pytest.MonkeyPatch, route: str, taken: str
-) -> None:
-    take, status, code = TAKEN[taken]
-    send = (KEYED | BY_PEOPLE)[route](office)
-    work, tables, files = RequestPipeline._call_handler, [], stored_files(office.server)
+def own_rows(office: ConnectSession) -> dict[str, list[dict[str, Any]]]:
+    """What the organization has in each table; it shares the server with others, whose work may still go on."""
+    tables, organization = office.server.stock()["tables"], office.alice.organization
+    ids = [row.get("id") for rows in tables.values() for row in rows if row.get("organization") == organization]
+    ours = {organization, *(each for each in ids if isinstance(each, str | bytes))}
+    return {
+        table: [row for row in rows if table in OF_THE_SERVER or ours.intersection(row.values())]
+        for table, rows in tables.items()
+    }
 
-    async def late(door: RequestPipeline, call: Any) -> Any:
-        take(office.server)
-        tables.append(office.server.stock()["tables"])
-        return await work(door, call)
 
-    monkeypatch.setattr(RequestPipeline, "_call_handler", late)
-    answer = send()
-    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
-    after = office.server.stock()["tables"]
-    assert [after] == tables
-    assert stored_files(office.server) == files
+OF_THE_SERVER = ("OAuthClient", "PlatformApp", "VersionCheck")
 
 
 @pytest.mark.usefixtures("pinterest")
-@pytest.mark.parametrize("route", KEYED | BY_PEOPLE)
-def test_what_is_not_taken_away_writes(office: ConnectSession, route: str) -> None:
-    send = (KEYED | BY_PEOPLE)[route](office)
-    before = office.server.stock()
-    assert send().status_code < 400
-    assert office.server.stock() != before
+@pytest.mark.parametrize("area", AREAS)
+def test_what_is_taken_away_after_the_door_writes_nothing(office: ConnectSession, area: str) -> None:
+    """And what is not taken away writes. Each request is of an organization of its own."""
+
+    def check(route: str, taken: str) -> None:
+        each = newcomer(office)
+        send = (KEYED | BY_PEOPLE)[route](each)
+        if not taken:
+            before = own_rows(each)
+            assert send().status_code < 400
+            assert own_rows(each) != before
+            return
+        take, status, code = TAKEN[taken]
+        work, tables, files = RequestPipeline._call_handler, [], stored_files(office.server)
+
+        async def late(door: RequestPipeline, call: Any) -> Any:
+            take(office.server)
+            tables.append(own_rows(each))
+            return await work(door, call)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RequestPipeline, "_call_handler", late)
+            answer = send()
+        assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+        assert [own_rows(each)] == tables
+        assert stored_files(office.server) == files
+
+    check_rows(AREAS[area], check)
 
 
 # --- While a platform is asked ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("pinterest")
-@pytest.mark.parametrize(
-    ("prepare", "taken"),
-    [
-        (_board, "key revoked"),
-        *[
-            (each, taken)
-            for each in (_complete, _callback, _credentials)
-            for taken in ("session ended", "role lowered")
-        ],
-    ],
-)
 def test_authority_lost_during_a_platform_call_writes_nothing(
-    office: ConnectSession, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[ConnectSession], Send], taken: str
+    office: ConnectSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take, status, code = TAKEN[taken]
-    send, upstream, asked = prepare(office), connect._submit, []
+    upstream, losses = connect._submit, []  # noqa: SLF001
 
     async def slow(service: Any, share: Any, work: Callable[[], Any]) -> Any:
         found = await upstream(service, share, work)
-        take(office.server)
-        asked.append(office.server.stock())
+        losses[-1]()
         return found
 
+    def check(prepare: Callable[[ConnectSession], Send], taken: str) -> None:
+        take, status, code = TAKEN[taken]
+        each, asked = newcomer(office), list[Any]()
+        send = prepare(each)
+
+        def lose() -> None:
+            take(office.server)
+            asked.append(own_rows(each))
+
+        losses.append(lose)
+        answer = send()
+        assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+        assert [own_rows(each)] == asked
+
     monkeypatch.setattr(connect, "_submit", slow)
-    answer = send()
-    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
-    assert [office.server.stock()] == asked
+    people = [(prepare, taken) for prepare in (_complete, _callback, _credentials) for taken in list(TAKEN)[1:]]
+    check_rows([(_board, "key revoked"), *people], check)
 
 
 # --- The source ------------------------------------------------------------------------------------------------------
 
-ROOT = Path(socialpub.__file__).parent
 ELSEWHERE = {
     ("domain/access/actions.py", "write"): "the one way",
     ("domain/access/authentication.py", "authenticate_key"): "when a key was last used",
@@ -716,9 +739,8 @@ def _writes(function: ast.AST) -> bool:
 
 def _writers(folder: str) -> Iterator[tuple[str, str]]:
     """Functions of requests that open a transaction by themselves. In the domain, requests are async, jobs are not."""
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        module = path.relative_to(ROOT).as_posix()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for module in find_modules(r"\bwrite(_together)?\b", folder):
+        for node in parse_module(module).body:
             parts = node.body if isinstance(node, ast.ClassDef) else [node]
             kinds = (ast.AsyncFunctionDef, ast.FunctionDef) if folder == "web" else (ast.AsyncFunctionDef,)
             functions = [part for part in parts if isinstance(part, kinds)]
