@@ -24,6 +24,7 @@ from tests.support.app_server import AppServer, Person
 from tests.support.backup_commands import backup_command
 from tests.support.command_runner import CommandResult, RunCommand, run_command
 from tests.support.media_files import picture
+from tests.support.program_source import parse_file
 from tests.support.sealed_secrets import key_ids_in_use
 from tests.support.webhook_endpoints import ENDPOINTS, register_endpoint
 
@@ -284,7 +285,7 @@ def tables_in(path: Path) -> set[str]:
     """The first words of the triples in a module: the tables whose rows its values are bound to."""
     return {
         first.value
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parse_file(path))
         if isinstance(node, ast.Tuple) and len(node.elts) == 3
         for first in node.elts[:1]
         if isinstance(first, ast.Constant) and isinstance(first.value, str)

@@ -16,6 +16,7 @@ import regex
 
 from tests.support.isolation import regex_attacks
 from tests.support.isolation.regex_attacks import FoundPattern
+from tests.support.program_source import find_modules, list_nodes
 
 SIZE = 64 * 1024
 LAB = 25_000  # characters: the simulator is called by this service only, and no platform takes a longer text
@@ -42,13 +43,8 @@ BOUNDED = {
     "platforms/bluesky/rules.py:_LANGUAGE": (200, "_is_language, which looks at the length first"),
 }
 
-# Collecting the tests only looks which files may have patterns: reading them takes seconds, in each process of a run.
-SOURCES = sorted(regex_attacks.ROOT.rglob("*.py"))
-MODULES = [
-    str(path.relative_to(regex_attacks.ROOT))
-    for path in SOURCES
-    if re.search(r"\b(re|regex)\.|\bcompile_lazily\(", path.read_text(encoding="utf-8"))
-]
+# Collecting the tests only looks which files may have patterns: parsing them takes seconds, in each process of a run.
+MODULES = find_modules(r"\b(re|regex)\.|\bcompile_lazily\(")
 
 
 @functools.cache
@@ -110,11 +106,11 @@ def test_every_pattern_is_found() -> None:
 
 def test_patterns_are_made_where_they_are_found() -> None:
     """Under their own names: no `from re import`, no alias, and none of pydantic's that Python would match."""
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for module in find_modules(r"\b(from\s+(re|regex)|(re|regex)\s+as|regex_engine)\b"):
+        for node in list_nodes(module):
             if isinstance(node, ast.ImportFrom):
-                assert node.module not in ("re", "regex"), path
+                assert node.module not in ("re", "regex"), module
             if isinstance(node, ast.Import):
-                assert all(alias.asname is None for alias in node.names if alias.name in ("re", "regex")), path
+                assert all(alias.asname is None for alias in node.names if alias.name in ("re", "regex")), module
             if isinstance(node, ast.keyword):
-                assert node.arg != "regex_engine", f"{path}: Rust's goes back over nothing"
+                assert node.arg != "regex_engine", f"{module}: Rust's goes back over nothing"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.support.program_source import MODULES, PACKAGE, read_file
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
@@ -22,11 +23,11 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 def names() -> set[str]:
     """Return every word in the names of modules, classes and functions of the program, in lower case."""
     found: set[str] = set()
-    for path in (ROOT / "socialpub").rglob("*.py"):
-        found.add(path.stem)
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        found |= {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    for module in MODULES:
+        found |= {
+            Path(module).stem,
+            *re.findall(r"^\s*(?:class|(?:async )?def) (\w+)", read_file(PACKAGE / module), re.M),
+        }
     return {word for name in found for word in re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")}
 
 

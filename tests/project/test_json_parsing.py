@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from socialpub.base import json_codec
 from socialpub.base.http import UpstreamResponse
-
-PACKAGE = Path(__file__).parents[2] / "socialpub"
+from tests.support.program_source import PACKAGE, find_modules, parse_module
 
 # Other readers of JSON, and what they read. In `store` and `domain` each reads rows and sealed values of our own, or
 # the files of the data folder; the simulator is a test double.
@@ -57,10 +56,10 @@ def readers(tree: ast.AST) -> Iterator[str]:
     ],
 )
 def test_json_of_others_is_read_by_one_function(room: str) -> None:
-    for path in sorted((PACKAGE / room).rglob("*.py")):
-        name = str(path.relative_to(PACKAGE))
-        known = name in OURS or (name.startswith("web/dashboard/") and path.stem in OURS) or name in OWN_ROWS
-        assert known or not list(readers(ast.parse(path.read_text(encoding="utf-8")))), name
+    assert (PACKAGE / room).is_dir()
+    for name in find_modules("|".join(READERS), room):
+        known = name in OURS or (name.startswith("web/dashboard/") and Path(name).stem in OURS) or name in OWN_ROWS
+        assert known or not list(readers(parse_module(name))), name
 
 
 OWN_ROWS = {  # modules of these rooms that read columns of our own tables
@@ -73,7 +72,7 @@ OWN_ROWS = {  # modules of these rooms that read columns of our own tables
 
 def test_no_exception_is_out_of_date() -> None:
     for name in (*OWN_ROWS, *(name for name in OURS if "/" in name)):
-        assert list(readers(ast.parse((PACKAGE / name).read_text(encoding="utf-8")))), name
+        assert list(readers(parse_module(name))), name
 
 
 NUMBERS = st.sampled_from(

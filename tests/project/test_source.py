@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
 import sys
@@ -17,7 +18,7 @@ from pydantic import BaseModel
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.platforms import CATALOGUE, PLATFORMS
-from tests.support.program_source import MODULES, parse_module
+from tests.support.program_source import MODULES, list_nodes
 from tests.support.table_checks import check_rows
 
 ROOT = Path(__file__).parents[2]
@@ -70,15 +71,15 @@ HTTP_LIBRARIES = {"httpx", "httpcore", "h11"}  # of outbound HTTP: a successor i
 ALLOWED_IMPORTS: set[tuple[str, str]] = set()
 
 
-def _docstrings(tree: ast.AST) -> set[int]:
-    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+def _docstrings(nodes: list[ast.AST]) -> set[int]:
+    statements = (node.value for node in nodes if isinstance(node, ast.Expr))
     return {id(value) for value in statements if isinstance(value, ast.Constant)}
 
 
-def _words(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _words(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Every identifier and every string that is no docstring, with its line."""
-    docstrings = _docstrings(tree)
-    for node in ast.walk(tree):
+    docstrings = _docstrings(nodes)
+    for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield line, node.value
@@ -88,6 +89,7 @@ def _words(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield line, word
 
 
+@functools.cache
 def names_platform(word: str) -> bool:
     """Whether a word names a platform; `threads` by itself is also what a program has, so only its strings count."""
     spoken = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower()
@@ -101,7 +103,7 @@ def test_no_module_outside_platforms_and_simulator_names_a_platform() -> None:
     def check(module: str) -> None:
         allowed = SPELT_OUT | ACCOUNT_BLOCKS.get(module, set())
         named = [
-            (line, word) for line, word in _words(parse_module(module)) if names_platform(word) and word not in allowed
+            (line, word) for line, word in _words(list_nodes(module)) if names_platform(word) and word not in allowed
         ]
         assert named == []
 
@@ -127,8 +129,8 @@ def test_a_name_is_found_in_identifiers_addresses_and_ids(word: str, named: bool
     assert names_platform(word) is named
 
 
-def _calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _calls(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         owner = node.func.value
@@ -137,8 +139,8 @@ def _calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"{owner_name}.{node.func.attr}"
 
 
-def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _imports(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         if isinstance(node, ast.ImportFrom):
@@ -148,7 +150,7 @@ def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def test_time_chance_and_sockets_come_from_base() -> None:
     def check(module: str) -> None:
-        found = [(line, call) for line, call in _calls(parse_module(module)) if (module, call) not in ALLOWED_CALLS]
+        found = [(line, call) for line, call in _calls(list_nodes(module)) if (module, call) not in ALLOWED_CALLS]
         assert found == []
 
     check_rows(OUTSIDE_BASE, check)
@@ -158,7 +160,7 @@ def test_only_base_makes_http_calls_or_draws_random_numbers() -> None:
     def check(module: str) -> None:
         found = [
             (line, name)
-            for line, name in _imports(parse_module(module))
+            for line, name in _imports(list_nodes(module))
             if name in ONLY_IN_BASE and (module, name) not in ALLOWED_IMPORTS
         ]
         assert found == []
@@ -168,7 +170,7 @@ def test_only_base_makes_http_calls_or_draws_random_numbers() -> None:
 
 def test_one_folder_knows_the_libraries_of_outbound_http() -> None:
     def check(module: str) -> None:
-        assert {name for _, name in _imports(parse_module(module))} & HTTP_LIBRARIES == set()
+        assert {name for _, name in _imports(list_nodes(module))} & HTTP_LIBRARIES == set()
 
     others = {"base/smtp.py"}
     check_rows([name for name in MODULES if not name.startswith("base/http/") and name not in others], check)
@@ -176,10 +178,10 @@ def test_one_folder_knows_the_libraries_of_outbound_http() -> None:
 
 def test_nothing_private_of_them_is_touched() -> None:
     def check(module: str) -> None:
-        imported = {name for _, name in _imports(parse_module(module))}
+        imported = {name for _, name in _imports(list_nodes(module))}
         assert "h11" not in imported
         assert not any(name.partition(".")[0] in HTTP_LIBRARIES and "._" in name for name in imported)
-        owners = [ast.unparse(node) for node in ast.walk(parse_module(module)) if isinstance(node, ast.Attribute)]
+        owners = [ast.unparse(node) for node in list_nodes(module) if isinstance(node, ast.Attribute)]
         assert not [owner for owner in owners if re.match(r"(httpx|httpcore)\..*\b_", owner)]
 
     check_rows([name for name in MODULES if name.startswith("base/http/")], check)
@@ -188,7 +190,7 @@ def test_nothing_private_of_them_is_touched() -> None:
 def test_clocks_are_not_imported_under_a_bare_name() -> None:
     def check(module: str) -> None:
         bare = {f"{owner}.{name}" for owner in ("time", "os", "uuid", "socket") for name in CLOCKS_AND_CHANCE[owner]}
-        assert [name for _, name in _imports(parse_module(module)) if name in bare - {"socket.socket"}] == []
+        assert [name for _, name in _imports(list_nodes(module)) if name in bare - {"socket.socket"}] == []
 
     check_rows(OUTSIDE_BASE, check)
 
@@ -197,8 +199,8 @@ def _literal(node: ast.expr | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def _calls_of(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+def _calls_of(nodes: list[ast.AST], *names: str) -> Iterator[ast.Call]:
+    for node in nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", None)) in names:
             yield node
 
@@ -206,14 +208,14 @@ def _calls_of(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
 def test_every_error_code_and_service_rule_that_is_raised_has_a_row() -> None:
     def check(module: str) -> None:
         missing = []
-        for call in _calls_of(parse_module(module), "ApiError"):
+        for call in _calls_of(list_nodes(module), "ApiError"):
             code = _literal(call.args[0] if call.args else None)
             missing += [(call.lineno, code)] if code is not None and code not in ERRORS else []
             for rule in (_literal(keyword.value) for keyword in call.keywords if keyword.arg == "rule"):
                 # What is wrong with one field of a request has the field's path as its rule.
                 known = SERVICE_RULES.keys() | CATALOGUE.keys() | (FIELDS if code == "validation_failed" else set())
                 missing += [(call.lineno, rule)] if rule is not None and rule not in known else []
-        for call in _calls_of(parse_module(module), "rule_error"):
+        for call in _calls_of(list_nodes(module), "rule_error"):
             rule = _literal(call.args[0] if call.args else None)
             if rule is not None and not module.startswith("simulator/") and rule not in SERVICE_RULES:
                 missing.append((call.lineno, rule))
@@ -226,7 +228,7 @@ def test_what_is_answered_is_made_where_the_type_checker_knows_its_keys() -> Non
     """A dict that is handed over as it is written may have any keys: its shape makes it, or a function that says so."""
 
     def check(module: str) -> None:
-        bare = [call.lineno for call in _calls_of(parse_module(module), "HandlerResponse", "Done") if _is_bare(call)]
+        bare = [call.lineno for call in _calls_of(list_nodes(module), "HandlerResponse", "Done") if _is_bare(call)]
         assert bare == []
 
     check_rows([name for name in MODULES if name.startswith(("web/", "domain/"))], check)
@@ -241,7 +243,7 @@ def test_every_rule_id_in_a_connector_has_a_row() -> None:
     def check(module: str) -> None:
         own = next((name for name in PLATFORMS if Path(module).stem.split("_")[0] == name), None)
         ids = re.compile(rf"{own}\.[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
-        used = {word for _, word in _words(parse_module(module)) if own and ids.fullmatch(word)}
+        used = {word for _, word in _words(list_nodes(module)) if own and ids.fullmatch(word)}
         assert {rule for rule in used if rule not in CATALOGUE} == set()
 
     check_rows(IN_PLATFORMS, check)
@@ -260,7 +262,7 @@ def test_no_service_rule_has_the_id_of_a_platform_rule() -> None:
 def test_a_platform_imports_nothing_of_another_platform() -> None:
     def check(module: str) -> None:
         imported = {
-            name.split(".")[2] for _, name in _imports(parse_module(module)) if name.startswith("socialpub.platforms.")
+            name.split(".")[2] for _, name in _imports(list_nodes(module)) if name.startswith("socialpub.platforms.")
         }
         assert imported & (PLATFORMS.keys() - {Path(module).parts[1]}) == set()
 
@@ -296,7 +298,7 @@ READ_BY_PYTHON = {"tzdata"}  # by `zoneinfo`, where the machine has no time zone
 
 
 def _third_parties() -> set[str]:
-    found = {name.partition(".")[0] for module in MODULES for _, name in _imports(parse_module(module))}
+    found = {name.partition(".")[0] for module in MODULES for _, name in _imports(list_nodes(module))}
     return found - set(sys.stdlib_module_names) - {"socialpub", ""}
 
 

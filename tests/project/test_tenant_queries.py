@@ -12,8 +12,8 @@ import pytest
 
 from socialpub.store.schema import models
 from socialpub.store.schema.models import find_row, find_row_where, find_rows, get_row
+from tests.support.program_source import PACKAGE, find_modules, parse_module
 
-ROOT = Path(__file__).parents[2] / "socialpub"
 OWNED = {
     "Account", "ApiKey", "Attempt", "AuditEntry", "AuthorizationCode", "Batch", "ConnectAttempt", "Device", "Event",
     "RemovedUser",
@@ -31,7 +31,7 @@ STATEMENTS = {
         for name, text in vars(import_module(f"socialpub.store.queries.{module}")).items()
         if isinstance(text, str) and TABLES & set(STATEMENT.findall(text))
     }
-    for module in sorted(path.stem for path in (ROOT / "store" / "queries").glob("[!_]*.py"))
+    for module in sorted(path.stem for path in (PACKAGE / "store" / "queries").glob("[!_]*.py"))
 }
 """By their file, the constants that read or change an organization's rows."""
 READERS = {reader.__name__ for reader in (find_row, find_row_where, find_rows, get_row)}
@@ -88,10 +88,10 @@ request, or rows for this server's own upkeep. A new one goes here only if that 
 
 def test_every_query_of_an_organizations_rows_names_whose_they_are() -> None:
     found: dict[str, set[str]] = {}
-    for path in sorted(ROOT.rglob("*.py")):
-        place = path.relative_to(ROOT).with_suffix("").parts
+    for module in find_modules("|".join([*OWNED, "store.queries"])):
+        place = Path(module).with_suffix("").parts
         if not set(ROOMS) & set(place[:-1]):
-            for name in unscoped(ast.parse(path.read_text(encoding="utf-8"))):
+            for name in unscoped(parse_module(module)):
                 found.setdefault("/".join(place[-2:]), set()).add(name)
     assert found == KNOWN
 

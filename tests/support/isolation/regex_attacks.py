@@ -16,14 +16,13 @@ import re._constants as c  # type: ignore[import-not-found]
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import regex
 
 from tests.support.isolation.step_counter import FIRST, PatternProgram, properties
+from tests.support.program_source import MODULES, PACKAGE, find_modules, list_nodes, parse_module, read_file
 
-ROOT = Path(__file__).parents[3] / "socialpub"
 LIBRARIES = {"re": re, "regex": regex}
 FUNCTIONS = ("compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer", "subf", "subfn")
 SCANS = ("search", "sub", "subn", "split", "findall", "finditer")
@@ -59,10 +58,9 @@ def find_patterns(examples: Mapping[str, str | None], handed_on: Handed) -> Iter
 
     `handed_on`: of modules a function, which of its arguments becomes a pattern, and the method that is called on it.
     """
-    for path in sorted(ROOT.rglob("*.py")):
-        name = str(path.relative_to(ROOT))
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for name in find_modules(r"\b(re|regex)\s*\.|\bcompile_lazily\b"):
+        tree = parse_module(name)
+        calls = [node for node in list_nodes(name) if isinstance(node, ast.Call)]
         factories = [(call, *made) for call in calls if (made := _maker(call))]
         if factories:
             names, values = _names(tree), _values(name)
@@ -150,26 +148,16 @@ def _flags(call: ast.Call, function: str, values: dict[str, Any]) -> Any:
     return None if given is None else eval(compile(ast.Expression(given), "<flags>", "eval"), values)  # noqa: S307
 
 
+@functools.cache
 def _uses(name: str) -> set[str]:
     """The methods that are called anywhere on a pattern of this name."""
-    return _used().get(name, set())
-
-
-@functools.cache
-def _used() -> dict[str, set[str]]:
-    used: dict[str, set[str]] = {}
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute):
-                owner = node.value
-                name = (
-                    owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
-                )
-                used.setdefault(name, set()).add(node.attr)
+    used: set[str] = set()
+    for module in (each for each in MODULES if name in read_file(PACKAGE / each)):
+        for node in list_nodes(module):
+            if isinstance(node, ast.Attribute) and name == getattr(node.value, "attr", getattr(node.value, "id", "")):
+                used.add(node.attr)
             if isinstance(node, ast.Call):  # handed on: whoever gets it may do anything with it
-                for given in node.args:
-                    if isinstance(given, ast.Name):
-                        used.setdefault(given.id, set()).update(SCANS)
+                used.update(SCANS if name in (getattr(given, "id", "") for given in node.args) else ())
     return used
 
 
