@@ -91,10 +91,10 @@ class ConnectSession:
         return len([call for call in received if not operations or call.operation in operations])
 
     def rows(self) -> list[dict[str, Any]]:
-        return self.server.rows(Account, platform=self.name)
+        return self.server.rows(Account, platform=self.name, organization=self.alice.organization)
 
     def attempts(self) -> list[dict[str, Any]]:
-        return self.server.rows(ConnectAttempt)
+        return self.server.rows(ConnectAttempt, organization=self.alice.organization)
 
 
 def sign_in(server: AppServer, organization: str, *, role: str = "owner", name: str = "alice") -> ApiClient:
@@ -121,7 +121,13 @@ def sign_in(server: AppServer, organization: str, *, role: str = "owner", name: 
 
 
 def open_connect_session(
-    make_server: Callable[..., AppServer], lab: Any, patch: pytest.MonkeyPatch, name: str = "", **settings: Any
+    make_server: Callable[..., AppServer],
+    lab: Any,
+    patch: pytest.MonkeyPatch,
+    name: str = "",
+    *,
+    user: str = "alice",
+    **settings: Any,
 ) -> ConnectSession:
     sites = {"bluesky": {"api_base": lab.origin("bluesky")}}
     for each in OAUTH:
@@ -132,7 +138,7 @@ def open_connect_session(
     server = make_server(**({"platforms": sites} | settings))
     server.url = f"http://127.0.0.1:{server.port}"
     alice = server.person("Alice")
-    office = ConnectSession(server, alice, sign_in(server, alice.organization), name)
+    office = ConnectSession(server, alice, sign_in(server, alice.organization, name=user), name)
     if name == "bluesky":
         lab.lab.fake("bluesky").oauth.clients.stands_at[PUBLIC] = server.url
     if name:

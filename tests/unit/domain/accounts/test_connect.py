@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import logging
 import re
@@ -20,19 +21,33 @@ from socialpub.domain.identity import users
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Session
-from tests.support.app_server import UNKNOWN_ID, AppServer, error_of
-from tests.support.connect_flow import APP, CONNECTING, OAUTH, ConnectSession, open_connect_session, sign_in
+from tests.support.app_server import UNKNOWN_ID, AppServer, error_of, unused_name
+from tests.support.connect_flow import APP, CONNECTING, OAUTH, PUBLIC, ConnectSession, open_connect_session, sign_in
+from tests.support.shared_server import SharedServer
 
 Make = Callable[..., AppServer]
 
 
+def open_office(make: Make, lab: SimulatorThread, patch: pytest.MonkeyPatch, name: str) -> ConnectSession:
+    """At a server that believes to stand at a public address, as Bluesky wants it."""
+    return open_connect_session(make, lab, patch, name, user=unused_name("alice"), server={"base_url": PUBLIC})
+
+
 @pytest.fixture(params=CONNECTING)
 def office(
-    request: pytest.FixtureRequest, make_server: Make, lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, shared_server: SharedServer, lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ConnectSession]:
-    office = open_connect_session(make_server, lab, monkeypatch, request.param)
+    office = open_office(functools.partial(shared_server.open, lab), lab, monkeypatch, request.param)
     yield office
     office.upstream.consent.mode, office.upstream.consent.without = "approve", frozenset()
+
+
+@pytest.fixture
+def late_office(
+    request: pytest.FixtureRequest, make_server: Make, lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> ConnectSession:
+    """At a server whose clock the test may move."""
+    return open_office(make_server, lab, monkeypatch, request.param)
 
 
 # What the platform does not decide: once by an OAuth of the settings, and once by the one that Bluesky has.
@@ -94,7 +109,7 @@ def test_another_organization_gets_a_row_of_its_own_and_moves_nothing(office: Co
     office.login_exists()
     ours = office.connect().json()
     stranger = office.server.person("Charlie")
-    office.browser = sign_in(office.server, stranger.organization, name="charlie")
+    office.browser = sign_in(office.server, stranger.organization, name=unused_name("charlie"))
     theirs = office.connect()
     assert theirs.status_code == 201
     assert theirs.json()["id"] != ours["id"]
@@ -141,12 +156,17 @@ def test_a_made_up_state_is_refused(office: ConnectSession) -> None:
     refused_state(office, code=back["code"], state=back["state"][:-1] + "!")
 
 
-@both_ways
-def test_a_state_is_over_after_ten_minutes(office: ConnectSession) -> None:
+@pytest.mark.parametrize("late_office", ["twitter", "bluesky"], indirect=True)
+def test_a_state_is_over_after_ten_minutes_and_forgotten(late_office: ConnectSession) -> None:
+    office = late_office
     office.login_exists()
     back = office.visit(office.start())
+    connect.purge(office.server.service)
+    assert len(office.attempts()) == 1
     office.server.skip(600)
     refused_state(office, code=back["code"], state=back["state"])
+    connect.purge(office.server.service)
+    assert office.attempts() == []
 
 
 @both_ways
@@ -163,8 +183,8 @@ def test_a_state_of_another_platform_is_refused(office: ConnectSession) -> None:
 def test_a_state_of_another_session_is_refused_and_still_good_for_its_own(office: ConnectSession) -> None:
     office.login_exists()
     back = office.visit(office.start())
-    colleague = sign_in(office.server, office.alice.organization, name="bob")
-    stranger = sign_in(office.server, office.server.person("Charlie").organization, name="charlie")
+    colleague = sign_in(office.server, office.alice.organization, name=unused_name("bob"))
+    stranger = sign_in(office.server, office.server.person("Charlie").organization, name=unused_name("charlie"))
     for thief in (colleague, stranger):
         refused_state(office, thief, code=back["code"], state=back["state"])
     assert office.complete(code=back["code"], state=back["state"]).status_code in (200, 201)
@@ -178,17 +198,6 @@ def test_nothing_of_an_attempt_can_be_used_by_who_reads_the_database(office: Con
     assert row["id"] == crypto.digest(state)
     assert state not in str(row)
     assert row["secret"].startswith("v1.")
-
-
-@both_ways
-def test_attempts_that_are_over_are_forgotten(office: ConnectSession) -> None:
-    office.login_exists()
-    office.start()
-    connect.purge(office.server.service)
-    assert len(office.attempts()) == 1
-    office.server.skip(600)
-    connect.purge(office.server.service)
-    assert office.attempts() == []
 
 
 # --- Refusals --------------------------------------------------------------------------------------------------------
@@ -325,21 +334,22 @@ def test_nobody_is_sent_to_sign_in_first(office: ConnectSession) -> None:
 
 # --- Back without a session ------------------------------------------------------------------------------------------
 
-EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
+PASSWORD = "correct horse battery"
 
 
-def add_user(office: ConnectSession, email: str = EMAIL) -> str:
-    """The id of somebody in Alice's organization who can sign in."""
+def add_user(office: ConnectSession) -> tuple[str, str]:
+    """Somebody in Alice's organization who can sign in: their id and email."""
     service, hash_ = office.server.service, users.hash_password(PASSWORD)
+    email = f"{unused_name()}@example.com"
     made = service.write(
         lambda tx: users.create(
             tx, build_operator(service, "test").within(office.alice.organization), email, "owner", hash_
         )
     ).result()
-    return str(made["id"])
+    return str(made["id"]), email
 
 
-def sign_in_at(office: ConnectSession, where: str, email: str = EMAIL) -> httpx.Response:
+def sign_in_at(office: ConnectSession, where: str, email: str) -> httpx.Response:
     """Fill in the form that `where` leads to, and go where it leads."""
     nobody = office.server.api()
     nobody.headers["Sec-Fetch-Site"] = "same-origin"
@@ -353,20 +363,22 @@ def sign_in_at(office: ConnectSession, where: str, email: str = EMAIL) -> httpx.
     return nobody.get(answer.headers["Location"], headers={"Cookie": session})
 
 
-def signed_in(office: ConnectSession, user: str) -> None:
-    """The browser's session is this person's."""
+def signed_in(office: ConnectSession) -> str:
+    """The browser's session is that of somebody who can sign in; their email."""
+    user, email = add_user(office)
 
     def give(tx: Tx) -> None:
         Session.update(user=user).execute()
 
     office.server.service.write(give).result()
+    return email
 
 
 @both_ways
 def test_user_whose_session_ended_signs_in_and_is_connected(
     office: ConnectSession, caplog: pytest.LogCaptureFixture
 ) -> None:
-    signed_in(office, add_user(office))
+    email = signed_in(office)
     office.login_exists()
     back = office.visit(office.start())
     office.server.service.write(lambda tx: Session.delete().execute()).result()
@@ -374,7 +386,7 @@ def test_user_whose_session_ended_signs_in_and_is_connected(
         asked = office.server.api().get(f"/connect/{office.name}/callback", params=back)
         assert asked.status_code == 303
         assert asked.headers["Referrer-Policy"] == "no-referrer"
-        page = sign_in_at(office, asked.headers["Location"])
+        page = sign_in_at(office, asked.headers["Location"], email)
     assert (page.status_code, page.headers["Location"].partition("?")[0]) == (303, f"/connect/{office.name}/done")
     assert len(office.rows()) == 1
     ours = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("socialpub"))
@@ -384,23 +396,23 @@ def test_user_whose_session_ended_signs_in_and_is_connected(
 
 @pytest.mark.parametrize("office", OAUTH[:1], indirect=True)
 def test_a_session_that_goes_on_keeps_its_attempts_to_itself(office: ConnectSession) -> None:
-    signed_in(office, add_user(office))
+    email = signed_in(office)
     office.login_exists()
     back = office.visit(office.start())
     elsewhere = office.server.api().get(f"/connect/{office.name}/callback", params=back).headers["Location"]
-    assert error_of(sign_in_at(office, elsewhere))["rule"] == "connect.state"
+    assert error_of(sign_in_at(office, elsewhere, email))["rule"] == "connect.state"
     assert office.complete(code=back["code"], state=back["state"]).status_code in (200, 201)
 
 
 @pytest.mark.parametrize("office", OAUTH[:1], indirect=True)
 def test_an_attempt_of_a_session_that_has_ended_is_nobody_elses(office: ConnectSession) -> None:
-    signed_in(office, add_user(office))
-    add_user(office, "bob@example.com")
+    signed_in(office)
+    _, bob = add_user(office)
     office.login_exists()
     back = office.visit(office.start())
     office.server.service.write(lambda tx: Session.delete().execute()).result()
     where = office.server.api().get(f"/connect/{office.name}/callback", params=back).headers["Location"]
-    assert error_of(sign_in_at(office, where, "bob@example.com"))["rule"] == "connect.state"
+    assert error_of(sign_in_at(office, where, bob))["rule"] == "connect.state"
     assert office.rows() == []
 
 
@@ -446,7 +458,7 @@ def test_a_key_may_not_connect(office: ConnectSession) -> None:
 
 @both_ways
 def test_a_member_may_not_connect(office: ConnectSession) -> None:
-    member = sign_in(office.server, office.alice.organization, role="member", name="mallory")
+    member = sign_in(office.server, office.alice.organization, role="member", name=unused_name("mallory"))
     answer = member.post(f"/v1/accounts/connect/{office.name}", json={})
     assert (answer.status_code, error_of(answer)["code"]) == (403, "unauthorized")
     assert office.complete(member, code="c", state="s").status_code == 403
