@@ -54,7 +54,7 @@ class BlueskyConnectSession:
 
 
 def open_bluesky_session(
-    make_server: Callable[..., AppServer], patch: pytest.MonkeyPatch, base_url: str
+    make_server: Callable[..., AppServer], patch: pytest.MonkeyPatch, base_url: str, user: str = "alice"
 ) -> BlueskyConnectSession:
     """A server that believes to stand at `base_url`."""
     server = make_server(platforms={"bluesky": {}}, server={"base_url": base_url})
@@ -63,7 +63,7 @@ def open_bluesky_session(
     net = BlueskyNetwork(server.clock.now_ms, lambda: dict(server.api().get("/oauth/jwks.json").json()))
     object.__setattr__(server.service.runtime, "open_http", lambda *_: net)
     alice = server.person("Alice")
-    return BlueskyConnectSession(server, alice, public_browser(server, alice.organization), net)
+    return BlueskyConnectSession(server, alice, public_browser(server, alice.organization, user), net)
 
 
 def public_browser(server: AppServer, organization: str, name: str = "alice") -> ApiClient:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from socialpub.base.http.circuit_breakers import CircuitBreakers
+from socialpub.domain.context.app_context import AppContext
 from socialpub.simulator.server import SimulatorThread
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, Job
 from tests.support.app_server import AppServer, MovableClock
 
 
 class SharedServer:
     """A running server that is reused while tests want the same settings; each test has an organization of its own.
 
-    Closed before another server starts, since a process has one open database.
+    What earlier tests have left there does nothing any more. Closed before another server starts, since a process has
+    one open database.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -23,6 +28,7 @@ class SharedServer:
     def open(self, lab: SimulatorThread, clock: MovableClock | None = None, **settings: Any) -> AppServer:
         """Return the open server if its settings are these, else start one. `clock`: of a new server."""
         if self._server is not None and self._settings == settings:
+            _retire_accounts(self._server.service)
             return self._server
         self.close()
         self._number += 1
@@ -37,3 +43,16 @@ class SharedServer:
         server, self._server = self._server, None
         if server is not None:
             server.stop()
+
+
+def _retire_accounts(service: AppContext) -> None:
+    """Disconnect every account and delete every job; forget what calls have shown of platforms."""
+    gone = {"disconnected_at": service.now_ms, "secret": None, "token_expires_at": None, "ends_at": None}
+
+    def write(tx: Tx) -> None:
+        Account.update(**gone, renewed_at=None, renewal_at=None).where(Account.disconnected_at.is_null()).execute()
+        Job.delete().execute()
+
+    service.write(write).result()
+    service.upstream.breakers = CircuitBreakers(service.runtime.clock.monotonic)
+    service.upstream.renewals.clear()

@@ -15,7 +15,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.accounts import token_refresh, tokens
 from socialpub.platforms.contract import Tokens
 from socialpub.store.schema.models import Account
-from tests.support.app_server import AppServer, format_instant, sleep_briefly
+from tests.support.app_server import AppServer, format_instant, sleep_briefly, unused_name
 from tests.support.bluesky_connect_flow import BASE, TOKEN, BlueskyConnectSession, open_bluesky_session
 from tests.support.connect_flow import ConnectSession, open_connect_session
 from tests.support.platforms.meta_calls import jpeg
@@ -57,7 +57,8 @@ class TokenAccount:
 
     def told(self) -> list[str]:
         """The token events of the account."""
-        return [type_ for type_, _ in self.server.events() if type_.startswith("token.")]
+        events = self.server.happened(organization=self.row()["organization"])
+        return [event.type for event in events if event.type.startswith("token.")]
 
     def status(self) -> str:
         return str(self.api.get(f"/v1/accounts/{self.account}").json()["status"])
@@ -117,7 +118,9 @@ def connect_at_simulator(
 ) -> TokenAccount:
     """An account of a platform that the simulator stands in for, connected as its owner does it."""
     office = open_connect_session(
-        make_server, lab, patch, "" if name == "bluesky" else name, publishing={"immediate_wait": 0.2}
+        *(make_server, lab, patch, "" if name == "bluesky" else name),
+        user=unused_name("alice"),
+        publishing={"immediate_wait": 0.2},
     )
     account = office.server.connect_bluesky(office.alice)["id"] if name == "bluesky" else _login(office, who)
     if name == "pinterest":
@@ -148,8 +151,7 @@ def connect_at_simulator(
             revoke=revoke,
             kill=lambda: end(refresh=False),
             reconnect=lambda **another: _login(office, another) if another else office.connect(),
-        ),
-        patch,
+        )
     )
 
 
@@ -166,11 +168,9 @@ def _choose_board(office: ConnectSession, account: str) -> None:
     assert office.alice.api.patch(f"{path}/default-board", json={"boardId": board}).status_code == 200
 
 
-def connect_bluesky_by_oauth(
-    make_server: Callable[..., AppServer], lab: Any, patch: pytest.MonkeyPatch
-) -> TokenAccount:
+def connect_bluesky_by_oauth(make_server: Callable[..., AppServer], patch: pytest.MonkeyPatch) -> TokenAccount:
     """An account of Bluesky that was connected by its handle: its server is a network in memory."""
-    desk: BlueskyConnectSession = open_bluesky_session(make_server, patch, BASE)
+    desk: BlueskyConnectSession = open_bluesky_session(make_server, patch, BASE, unused_name("alice"))
     account, net = str(desk.connect()["id"]), desk.net
     first = len(net.calls)
 
@@ -187,10 +187,10 @@ def connect_bluesky_by_oauth(
         revoke=net.sessions.clear,
         kill=lambda: None,
     )
-    return _stop_timers(holder, patch)
+    return _stop_timers(holder)
 
 
-def _stop_timers(holder: TokenAccount, patch: pytest.MonkeyPatch) -> TokenAccount:
+def _stop_timers(holder: TokenAccount) -> TokenAccount:
     """The server leaves the tokens to the test: nothing of it runs on a timer."""
-    patch.setattr(holder.server.service.jobs, "read_periodic", lambda now: [])
+    holder.server.service.jobs.read_periodic = lambda now: []  # type: ignore[method-assign]
     return holder

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from socialpub.simulator.server import SimulatorThread
 from tests.support.account_refusals import TOKENS, RefusedCall, graph_refusals, set_responses
-from tests.support.app_server import AppServer
+from tests.support.app_server import unused_name
 from tests.support.connect_flow import sign_in
 from tests.support.platforms.rule_drafts import EIGHT
-from tests.support.token_accounts import TokenAccount, connect_at_simulator
+from tests.support.token_accounts import TokenAccount
 
 NO_ACCESS = {"status": 403, "code": "ACCESS_DENIED", "message": "Not enough permissions to access: posts.CREATE"}
 X_LOCKED = {"title": "Forbidden", "status": 403, "detail": "This account is temporarily locked.", "type": "about:blank"}
@@ -37,10 +36,8 @@ PERMISSIONS = {
 
 
 @pytest.fixture
-def holder(
-    way: str, make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[TokenAccount]:
-    return connect_at_simulator(make_server, lab, monkeypatch, way.partition(" ")[0])
+def holder(way: str, connect_account: Callable[..., TokenAccount]) -> TokenAccount:
+    return connect_account(way.partition(" ")[0])
 
 
 @pytest.fixture
@@ -102,7 +99,7 @@ def test_renewal_refused_by_a_takedown_is_recorded_and_ends_no_account(holder: T
 def test_the_dashboard_tells_it_and_a_new_connection_forgets_it(holder: TokenAccount, way: str) -> None:
     set_responses(holder, PERMISSIONS["twitter"])
     holder.publish()
-    browser = sign_in(holder.server, holder.row()["organization"], name="bob")
+    browser = sign_in(holder.server, holder.row()["organization"], name=unused_name("bob"))
     assert "This account is temporarily locked." in browser.get("/", headers={"Accept": "text/html"}).text
     holder.server.lab.lab.faults.clear()
     holder.reconnect()

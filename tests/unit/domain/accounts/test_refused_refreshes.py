@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import tokens
-from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Account
-from tests.support.app_server import AppServer
-from tests.support.token_accounts import TokenAccount, connect_at_simulator
+from tests.support.token_accounts import TokenAccount
 
 DAY = 86_400
 
 
 @pytest.fixture
-def holder(
-    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[TokenAccount]:
-    return connect_at_simulator(make_server, lab, monkeypatch, "pinterest")
+def holder(connect_account: Callable[..., TokenAccount]) -> TokenAccount:
+    return connect_account("pinterest")
 
 
 def refuses(holder: TokenAccount) -> None:
@@ -34,7 +30,8 @@ def refuses(holder: TokenAccount) -> None:
 def another(holder: TokenAccount) -> str:
     """One more account of the platform; its id."""
     holder.reconnect(displayName="Bob")
-    return next(row["id"] for row in holder.server.rows(Account, platform="pinterest") if row["id"] != holder.account)
+    rows = holder.server.rows(Account, organization=holder.row()["organization"])
+    return next(row["id"] for row in rows if row["id"] != holder.account)
 
 
 def renew(holder: TokenAccount, account: str) -> ApiError:

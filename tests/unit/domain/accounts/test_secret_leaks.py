@@ -20,10 +20,11 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account, Event
 from tests.support.app_server import AppServer, MovableClock, Person, unused_name
-from tests.support.token_accounts import TokenAccount, connect_at_simulator
+from tests.support.shared_server import SharedServer
+from tests.support.token_accounts import TokenAccount
 
-Make = Callable[..., AppServer]
 NAMES = list(platforms.CONNECTORS)
+SHOWN = 16  # so much of a secret is named where it was found
 LOGGED = logging.getLogger("socialpub.tokens")
 
 
@@ -31,9 +32,10 @@ LOGGED = logging.getLogger("socialpub.tokens")
 
 
 @pytest.fixture
-def watched(tmp_path: Path, lab: SimulatorThread, wall: MovableClock) -> AppServer:
+def watched(tmp_path: Path, lab: SimulatorThread, wall: MovableClock, shared_server: SharedServer) -> AppServer:
     """A server whose apps have secrets; its end is the test's to look at."""
-    sites = {name: {"client_id": f"app of {name}", "client_secret": f"canary-app-{name}"} for name in NAMES}
+    shared_server.close()
+    sites = {name: {"client_id": f"app of {name}", "client_secret": f"{name}-app-canary"} for name in NAMES}
     return AppServer(tmp_path, lab, wall, {"platforms": sites}).start()
 
 
@@ -47,13 +49,16 @@ def noticed(server: AppServer, *places: str) -> Iterator[None]:
         assert place in str(caught.value)
 
 
-@pytest.mark.parametrize("platform", NAMES)
-@pytest.mark.parametrize("secret", ["canary-access", "canary-refresh", "canary-dpop-key", "canary-app"])
-def test_a_secret_of_a_platform_is_seen_in_the_log(watched: AppServer, platform: str, secret: str) -> None:
-    held = Tokens(f"canary-access-{platform}", f"canary-refresh-{platform}", None, {"dpopKey": "canary-dpop-key"})
-    watched.connect(watched.person("Ann"), platform, tokens=held)
-    with noticed(watched, f"log: {secret}"):
-        LOGGED.info("renewed %s", secret if "dpop" in secret else f"{secret}-{platform}")
+def test_each_secret_of_each_platform_is_seen_in_the_log(watched: AppServer) -> None:
+    ann, secrets = watched.person("Ann"), []
+    for name in NAMES:
+        access, refresh, key = (f"{name}-{kind}-canary" for kind in ("access", "refresh", "dpop-key"))
+        watched.connect(ann, name, tokens=Tokens(access, refresh, None, {"dpopKey": key}))
+        secrets += [access, refresh, key, f"{name}-app-canary"]
+    assert len({secret[:SHOWN] for secret in secrets}) == 4 * len(NAMES)
+    with noticed(watched, *(f"log: {secret[:SHOWN]}" for secret in secrets)):
+        for secret in secrets:
+            LOGGED.info("renewed %s", secret)
 
 
 def test_a_secret_is_seen_in_an_answer_and_in_the_database(watched: AppServer) -> None:
@@ -81,25 +86,25 @@ def test_a_secret_is_seen_in_an_event(watched: AppServer) -> None:
         watched.service.write(write).result()
 
 
-@pytest.mark.parametrize("kind", ["access", "refresh", "code", "password", "session", "key"])
-def test_secrets_the_simulator_issued_are_detected_though_never_sealed(watched: AppServer, kind: str) -> None:
+def test_secrets_the_simulator_issued_are_detected_though_never_sealed(watched: AppServer) -> None:
     made = watched.lab.lab.add_account("bluesky", handle=unused_name() + ".test")
-    secrets = {
-        "access": "lab-access-abcdefghijklmnopqrstuvwxyz",
-        "refresh": "lab-refresh-abcdefghijklmnopqrstuvwxyz",
-        "code": "lab-code-abcdefghijklmnopqrstuvwxyz",
-        "password": made["appPassword"],
-        "session": f"eyJ{'a' * 20}.eyJ{'b' * 20}.{'c' * 30}",
-        "key": watched.person("Ann").key,
-    }
-    with noticed(watched, f"log: {secrets[kind][:16]}"):
-        LOGGED.warning("got %s", secrets[kind])
+    secrets = (
+        "lab-access-abcdefghijklmnopqrstuvwxyz",
+        "lab-refresh-abcdefghijklmnopqrstuvwxyz",
+        "lab-code-abcdefghijklmnopqrstuvwxyz",
+        made["appPassword"],
+        f"eyJ{'a' * 20}.eyJ{'b' * 20}.{'c' * 30}",
+        watched.person("Ann").key,
+    )
+    with noticed(watched, *(f"log: {secret[:SHOWN]}" for secret in secrets)):
+        for secret in secrets:
+            LOGGED.warning("got %s", secret)
 
 
 def test_a_traceback_is_read_too(watched: AppServer) -> None:
-    with noticed(watched, "log: canary-app-"):
+    with noticed(watched, "log: twitter-app-"):
         try:
-            raise ValueError("canary-app-twitter")
+            raise ValueError("twitter-app-canary")
         except ValueError:
             LOGGED.exception("a bug")
 
@@ -108,11 +113,9 @@ def test_a_traceback_is_read_too(watched: AppServer) -> None:
 
 
 @pytest.fixture(params=NAMES)
-def holder(
-    request: pytest.FixtureRequest, make_server: Make, lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[TokenAccount]:
+def holder(request: pytest.FixtureRequest, connect_account: Callable[..., TokenAccount]) -> TokenAccount:
     vetted = {"vetted": True} if request.param == "linkedin" else {}
-    return connect_at_simulator(make_server, lab, monkeypatch, request.param, **vetted)
+    return connect_account(request.param, **vetted)
 
 
 def echo(holder: TokenAccount, html: bool) -> Any:
@@ -143,7 +146,7 @@ def test_a_platform_that_repeats_our_secrets_brings_them_nowhere(holder: TokenAc
 
 def backed_up(server: AppServer) -> list[str]:
     """What stands in the clear in a copy of the database, as a backup is made."""
-    folder = server.home / "backup"
+    folder = server.home / unused_name("backup")
     folder.mkdir()
     with contextlib.closing(sqlite3.connect(server.home / "socialpub.db")) as source:
         source.execute("VACUUM INTO ?", (str(folder / "socialpub.db"),))

@@ -17,12 +17,10 @@ import pytest
 from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.accounts import tokens
-from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer, MovableClock
+from tests.support.app_server import AppServer
 from tests.support.platforms.rule_drafts import EIGHT
-from tests.support.token_accounts import TokenAccount, connect_at_simulator, connect_bluesky_by_oauth
+from tests.support.token_accounts import TokenAccount, connect_bluesky_by_oauth
 
-Make = Callable[..., AppServer]
 Fate = Literal["published", "account.reconnect_required"]
 HOUR, DAY = 3600, 86_400
 LIVES: Fate = "published"
@@ -74,31 +72,22 @@ AT_THE_LAB = [name for name in RENEWABLE if "oauth" not in name]
 
 
 @pytest.fixture(scope="module")
-def wall() -> MovableClock:
-    """One clock for all, which is only ever set ahead: the simulator takes long to start."""
-    return MovableClock()
-
-
-@pytest.fixture(scope="module")
-def lab_thread(wall: MovableClock) -> Iterator[SimulatorThread]:
-    """A simulator whose time the tests move together with the server's."""
-    with SimulatorThread(wall) as simulator:
-        yield simulator
-
-
-@pytest.fixture
 def way(request: pytest.FixtureRequest) -> str:
+    """Of the module's scope, so that the tests of one kind of account come together: they share a server."""
     return str(request.param)
 
 
 @pytest.fixture
 def holder(
-    way: str, make_server: Make, lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+    way: str,
+    open_shared: Callable[..., AppServer],
+    connect_account: Callable[..., TokenAccount],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[TokenAccount]:
     if way == "bluesky by oauth":
-        yield connect_bluesky_by_oauth(make_server, lab, monkeypatch)
+        yield connect_bluesky_by_oauth(open_shared, monkeypatch)
     else:
-        yield connect_at_simulator(make_server, lab, monkeypatch, way.partition(" ")[0], **WAYS[way].who)
+        yield connect_account(way.partition(" ")[0], **WAYS[way].who)
     fault_injection.plan("")
 
 

@@ -8,22 +8,17 @@ import pytest
 
 from socialpub.base import http as outbound
 from socialpub.base.http import transport
-from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer
 from tests.support.platforms.rule_drafts import EIGHT
-from tests.support.token_accounts import TokenAccount, connect_at_simulator
+from tests.support.token_accounts import TokenAccount
 
 
 @pytest.fixture(params=EIGHT)
 def holder(
-    request: pytest.FixtureRequest,
-    make_server: Callable[..., AppServer],
-    lab: SimulatorThread,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest, connect_account: Callable[..., TokenAccount], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TokenAccount]:
     monkeypatch.setattr(transport, "FRESH_SECONDS", 600.0)  # however busy the machine is
     monkeypatch.setattr(transport, "IDLE_SECONDS", 600.0)
-    yield connect_at_simulator(make_server, lab, monkeypatch, request.param)
+    yield connect_account(request.param)
     outbound.close_idle(0)
 
 
@@ -35,7 +30,7 @@ def test_ten_posts_of_an_account_need_a_few_connections(holder: TokenAccount) ->
         made.append((host, port))
         return outbound.resolve(host, port)
 
-    object.__setattr__(holder.server.service.runtime, "resolver", resolver)
+    object.__setattr__(holder.server.service.runtime, "resolver", resolver)  # each test sets its own
     before = len(holder.server.lab.lab.calls)
     rows = holder.publish(5) + [row for _ in range(5) for row in holder.publish()]
     assert [row["status"] for row in rows] == ["published"] * 10

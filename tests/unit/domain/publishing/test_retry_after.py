@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer
 from tests.support.connect_flow import open_connect_session
-from tests.support.token_accounts import TokenAccount, connect_at_simulator
+from tests.support.token_accounts import TokenAccount
 
 
 @pytest.fixture
-def pinner(
-    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[TokenAccount]:
-    return connect_at_simulator(make_server, lab, monkeypatch, "pinterest")
+def pinner(connect_account: Callable[..., TokenAccount]) -> TokenAccount:
+    return connect_account("pinterest")
 
 
 def slows_down(simulator: SimulatorThread, operation: str, platform: str = "pinterest") -> None:

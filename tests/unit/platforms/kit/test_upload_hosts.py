@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from socialpub.simulator import page
-from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer
-from tests.support.token_accounts import TokenAccount, connect_at_simulator
+from tests.support.token_accounts import TokenAccount
 
 CLIP = Path(page.__path__[0]) / "clip.mp4"
 # Where the bytes of a video go, and what such a store may say of a token in its 401.
@@ -24,13 +22,8 @@ STORES: dict[str, tuple[str, Any]] = {
 
 
 @pytest.fixture(params=list(STORES))
-def holder(
-    request: pytest.FixtureRequest,
-    make_server: Callable[..., AppServer],
-    lab: SimulatorThread,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[TokenAccount]:
-    return connect_at_simulator(make_server, lab, monkeypatch, request.param)
+def holder(request: pytest.FixtureRequest, connect_account: Callable[..., TokenAccount]) -> TokenAccount:
+    return connect_account(request.param)
 
 
 def refuses(holder: TokenAccount, **times: int) -> None:
