@@ -75,6 +75,7 @@ THREADGATE = "app.bsky.feed.threadgate"
 IMAGES_MAX = 4  # of app.bsky.embed.images; more need app.bsky.embed.gallery
 _TID_ALPHABET = "234567abcdefghijklmnopqrstuvwxyz"
 _COMMENT_AFTER_MS = 1
+KEY_SPREAD_MICROS = 1_000_000
 _CONFLICT = "bluesky.record.conflict"
 
 
@@ -202,9 +203,10 @@ def comment(up: Upstream, draft: Draft, post: Published, plan: Json) -> Json:
 def make_record_key(now_ms: int, nonce: int) -> str:
     """Build a record key: 53 bits of µs, 10 random ones, in base32 (atproto.com/specs/tid).
 
-    The microseconds within the millisecond are random too, so that two posts of one moment get two keys.
+    The time is up to a second before `now_ms`, at random, so that many posts of one moment get keys of their own: of
+    a thousand, two have the same key once in 2,000 times. A post whose key is taken is rejected.
     """
-    micros = now_ms * 1000 + (nonce >> 10) % 1000
+    micros = max(now_ms * 1000 - (nonce >> 10) % KEY_SPREAD_MICROS, 0)
     number = (micros & ((1 << 53) - 1)) << 10 | nonce & 1023
     return "".join(_TID_ALPHABET[number >> shift & 31] for shift in range(60, -1, -5))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ def test_when_looking_up_fails_the_other_mentions_are_not_waited_for(reply: Upst
 
 # --- Keys -------------------------------------------------------------------------------------------------------------
 
-MOMENTS = st.integers(min_value=0, max_value=(1 << 53) // 1000 - 2)
+MOMENTS = st.integers(min_value=1_000, max_value=(1 << 53) // 1000 - 1_002)
 NONCES = st.integers(min_value=0, max_value=(1 << 64) - 1)
 
 
@@ -159,7 +160,7 @@ def test_a_key_is_the_time_in_microseconds_and_ten_random_bits() -> None:
     number = 0
     for char in bluesky.make_record_key(NOW, NONCE):
         number = number * 32 + "234567abcdefghijklmnopqrstuvwxyz".index(char)
-    assert (number >> 10) // 1000 == NOW
+    assert 0 <= NOW * 1000 - (number >> 10) < bluesky.KEY_SPREAD_MICROS
     assert number & 1023 == NONCE & 1023
 
 
@@ -172,12 +173,17 @@ def test_every_key_has_the_form_of_a_tid(now_ms: int, nonce: int) -> None:
 
 
 @given(MOMENTS, NONCES, NONCES)
-def test_a_later_post_has_a_later_key(now_ms: int, nonce: int, other: int) -> None:
-    assert bluesky.make_record_key(now_ms, nonce) < bluesky.make_record_key(now_ms + 1, other)
+def test_a_post_of_a_second_later_has_a_later_key(now_ms: int, nonce: int, other: int) -> None:
+    assert bluesky.make_record_key(now_ms, nonce) < bluesky.make_record_key(now_ms + 1_001, other)
 
 
 def test_two_posts_of_one_moment_have_two_keys() -> None:
     assert len({bluesky.make_record_key(NOW, nonce << shift) for nonce in range(10) for shift in (0, 10)}) == 19
+
+
+def test_a_thousand_posts_of_one_moment_have_a_thousand_keys() -> None:
+    drawn = random.Random(20261127)
+    assert len({bluesky.make_record_key(NOW, drawn.getrandbits(64)) for _ in range(1_000)}) == 1_000
 
 
 # --- Images -----------------------------------------------------------------------------------------------------------
