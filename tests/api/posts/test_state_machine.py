@@ -151,7 +151,9 @@ class Machine(RuleBasedStateMachine):
     def the_log_the_events_and_the_platform_agree_with_the_model(self) -> None:
         seen, modeled = self._seen(), self._modeled()
         assert seen == modeled, {
-            post: (seen.get(post), entry) for post, entry in modeled.items() if seen.get(post) != entry
+            post: (seen.get(post), entry, self.person.api.get(f"/v1/posts/{post}").text)
+            for post, entry in modeled.items()
+            if seen.get(post) != entry
         }
 
     def teardown(self) -> None:
