@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,9 +24,11 @@ from socialpub.store.queries import search_index
 from socialpub.store.queries.id_columns import select_number
 
 GRAM_CHARS = 3
-SPARSE_GRAMS = 4  # trigrams of the first search
+SPARSE_GRAMS = 16  # trigrams of the first search
 CANDIDATES_MAX = 2000  # candidates that are checked at once
 _NUMBER_MAX = 2**63 - 1
+RUN_CHARS = GRAM_CHARS + 1  # of a longer run of one character, so many at each end are looked up
+_LONG_RUN = re.compile(rf"(.)\1{{{RUN_CHARS},}}", re.DOTALL)
 INDEX_BATCH = 128  # posts indexed in one write
 
 
@@ -180,7 +183,7 @@ def find_newest(query: SearchQuery, others: SqlCondition, count: int) -> list[Se
     hits = proxy.execute_sql(
         f"SELECT {HIT_COLUMNS} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
         f"WHERE {condition.sql} AND {_MATCHES}",
-        (*state.values, *condition.values, _build_match(query, _quote(query.fold)), first, last),
+        (*state.values, *condition.values, _build_match(query, _build_whole_match(query.fold)), first, last),
     )
     with contextlib.closing(hits):
         return _select_newest(unindexed, map(SearchHit._make, hits), count, disorder)
@@ -255,6 +258,18 @@ def _build_sparse_match(fold: str) -> str:
     last, steps = len(fold) - GRAM_CHARS, min(SPARSE_GRAMS - 1, len(fold) - GRAM_CHARS) or 1
     offsets = [last * offset // steps for offset in range(steps + 1)]
     return "(" + " AND ".join(dict.fromkeys(_quote(fold[offset : offset + GRAM_CHARS]) for offset in offsets)) + ")"
+
+
+def _build_whole_match(fold: str) -> str:
+    """Return the text as a phrase, or as two around each long run of one character.
+
+    A phrase takes time for each of its trigrams in each post that has them, and "----------" would have eight.
+    """
+    runs = list(_LONG_RUN.finditer(fold))
+    starts = [0, *(run.end() - RUN_CHARS for run in runs)]
+    ends = [*(run.start() + RUN_CHARS for run in runs), len(fold)]
+    pieces = (fold[start:end] for start, end in zip(starts, ends, strict=True))
+    return "(" + " AND ".join(dict.fromkeys(map(_quote, pieces))) + ")"
 
 
 def _build_match(query: SearchQuery, text: str) -> str:

@@ -96,6 +96,44 @@ def test_the_index_finds_texts_and_the_rows_those_shorter_than_a_trigram(service
     assert (_found(service, "привет"), _found(service, "ми")) == ([], posts[::-1])
 
 
+RUNS = (
+    "-",
+    "---",
+    "----",
+    "-----",
+    "---------",
+    "a----b",
+    "a-----b",
+    "a------b",
+    "=====-----",
+    "-----=====",
+    "\n\n\n\n\n\n",
+)
+
+
+@pytest.mark.parametrize("candidates", [-1, 2_000], ids=["by the phrase", "by some trigrams"])
+def test_long_runs_of_one_character_are_found_where_they_are(
+    service: AppContext, monkeypatch: pytest.MonkeyPatch, candidates: int
+) -> None:
+    """A phrase has four characters of each end of a run; the posts themselves decide."""
+    monkeypatch.setattr(search, "CANDIDATES_MAX", candidates)
+    monkeypatch.setattr(search, "INDEX_BATCH", len(RUNS))
+    posts = dict(zip(_add(service, *RUNS), RUNS, strict=True))
+    kit.index_posts(service, len(RUNS))
+    for wanted in RUNS:
+        assert _found(service, wanted) == [post for post, text in sorted(posts.items(), reverse=True) if wanted in text]
+
+
+def test_a_phrase_has_few_trigrams_of_a_run_of_one_character() -> None:
+    phrases = {text: search._build_whole_match(text) for text in ("hello", "aaaa", "aaaaaaa", "x----------y")}
+    assert phrases == {
+        "hello": '("hello")',
+        "aaaa": '("aaaa")',
+        "aaaaaaa": '("aaaa")',
+        "x----------y": '("x----" AND "----y")',
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
