@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import pytest
@@ -31,8 +30,7 @@ def test_a_new_password_is_typed_unseen_and_twice(run: RunCommand, folder: Path)
         ):
             seen += read_terminal_until(tty, asked)
             tty.write(typed.encode() + b"\n")
-        assert process.stdout
-        assert b"a@example.com" in process.stdout.read()
+        assert "a@example.com" in process.popen.communicate()[0]
         seen += read_terminal_until(tty, "user create: id")
     assert SECRET not in seen
     assert "do not match" in seen
@@ -45,8 +43,7 @@ def test_ctrl_c_at_a_question_ends_with_1_and_changes_nothing(run: RunCommand, f
         tty,
     ):
         read_terminal_until(tty, "Password: ")
-        process.send_signal(2)
-        assert process.wait(60) == 1
+        assert process.stop(signal.SIGINT) == 1
     assert run("user", "list", "--json").json == []
 
 
@@ -74,10 +71,9 @@ def test_help_names_defaults_and_where_a_value_may_come_from(run: RunCommand) ->
 def completed(folder: Path, *words: str) -> set[str]:
     """What bash is told after these words."""
     asked = {"_SOCIALPUB_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(("socialpub", *words))}
-    command = [sys.executable, "-m", "socialpub"]
     env = command_environment() | asked | {"COMP_CWORD": str(len(words))}
-    said = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False).stdout
-    return {line.partition(",")[2] for line in said.splitlines()}
+    ended = run_command(cwd=folder, begin=lambda words, cwd, _: forked_commands.start_fork(words, cwd, env))
+    return {line.partition(",")[2] for line in ended.out.splitlines()}
 
 
 def test_a_shell_completes_commands_options_and_words(folder: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
-import resource
 import shutil
 import signal
 import sqlite3
@@ -20,6 +20,7 @@ import pytest
 
 from socialpub.base import fault_injection
 from socialpub.base.system import os_errors
+from tests.support import forked_commands
 from tests.support.command_runner import (
     TOKENS,
     AskCommand,
@@ -28,6 +29,7 @@ from tests.support.command_runner import (
     RunCommand,
     command_environment,
     read_address,
+    run_command,
 )
 from tests.support.system_needs import skip_without
 
@@ -183,24 +185,15 @@ def small_disk(used: Path) -> Iterator[Path]:
 
 def ended_as(folder: Path, command: tuple[str, ...], *before: str) -> CommandResult:
     """The command as a process of its own in the folder, behind the words `before`."""
-    done = subprocess.run(
-        [*before, sys.executable, "-m", "socialpub", *command],
-        cwd=folder,
-        env=command_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return CommandResult(done.returncode, done.stdout, done.stderr)
+    return run_command(*command, cwd=folder, begin=functools.partial(forked_commands.start_fork, before=before))
 
 
-@both
-def test_a_folder_that_was_mounted_read_only_is_called_read_only(used: Path, command: tuple[str, ...]) -> None:
-    alone = ("unshare", "--mount", "sh", "-c", 'mount --bind -o ro "$PWD" "$PWD" && cd "$PWD" && exec "$@"', "sh")
-    skip_without(*alone, "true", cwd=used)
+def test_a_folder_that_was_mounted_read_only_is_called_read_only(used: Path) -> None:
+    alone = ("unshare", "--mount", "sh", "-c", f'mount --bind -o ro "{used}" "{used}" && exec "$@"', "sh")
+    skip_without(*alone, "true")
     before = {path.name: path.read_bytes() for path in used.iterdir() if path.is_file()}
-    says(ended_as(used, command, *alone), "socialpub.db", "read-only")
+    for command in (SERVE, CREATE):
+        says(ended_as(used, command, *alone), "socialpub.db", "read-only")
     assert {path.name: path.read_bytes() for path in used.iterdir() if path.is_file()} == before
 
 
@@ -215,12 +208,12 @@ def roots(used: Path) -> Iterator[Path]:
         yield place
 
 
-@both
-def test_a_folder_of_another_user_is_said_to_be_that(roots: Path, command: tuple[str, ...]) -> None:
+def test_a_folder_of_another_user_is_said_to_be_that(roots: Path) -> None:
     nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-    skip_without(*nobody, sys.executable, "-c", "import socialpub.commands.cli", cwd=roots, env=command_environment())
+    skip_without(*nobody, sys.executable, "-c", "import socialpub, click", cwd=roots, env=command_environment())
     before = {path.name: path.read_bytes() for path in roots.iterdir() if path.is_file()}
-    says(ended_as(roots, command, *nobody), "socialpub.db", "user")
+    for command in (SERVE, CREATE):
+        says(ended_as(roots, command, *nobody), "socialpub.db", "user")
     assert {path.name: path.read_bytes() for path in roots.iterdir() if path.is_file()} == before
 
 
@@ -233,22 +226,13 @@ def test_a_full_disk_is_called_full(run: RunCommand, small_disk: Path, command: 
 @both
 def test_a_file_that_may_not_grow_is_not_called_damaged(used: Path, command: tuple[str, ...]) -> None:
     """What the system says when a limit on files is reached: SQLite calls it an error of the disk."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "socialpub", *command],
-        cwd=used,
-        env=command_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        preexec_fn=_no_growth,  # noqa: PLW1509 - no thread of ours runs in the child
+    limit = (
+        "import resource, signal\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))"
     )
-    says(CommandResult(ended.returncode, ended.stdout, ended.stderr))
-
-
-def _no_growth() -> None:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+    limited = command_environment() | {"TESTS_BEFORE": limit}
+    says(run_command(*command, cwd=used, begin=lambda words, cwd, _: forked_commands.start_fork(words, cwd, limited)))
 
 
 @pytest.mark.parametrize(

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from socialpub.base.system import pyinstaller
 
 PROGRAM = """
-import gc, sys
+import gc, json, sys
 from socialpub.commands import cli, serve
 from socialpub_client.commands import process_exit
-serve.serve = lambda options: print(gc.isenabled(), gc.get_freeze_count(), *sys.modules)
+told = {}
+def begin(options):
+    told.update(collects=gc.isenabled(), frozen=gc.get_freeze_count(), modules=list(sys.modules))
+serve.serve = begin
 process_exit.exit_now = lambda code: None
 sys.argv = ["socialpub", "serve"]
 cli.program()
+
+import pydantic.plugin._loader as loader
+told.update(ujson=str(sys.modules["ujson"]), dumps=sys.modules["sanic.helpers"].json_dumps.func.__module__)
+told.update(plugins=list(loader._plugins or ()))
+from socialpub.domain.schemas.common import RequestModel
+from socialpub.platforms.kit.options import PlatformOptions
+def under(kind):
+    return [each for below in kind.__subclasses__() for each in (below, *under(below))]
+kinds = under(RequestModel) + under(PlatformOptions)
+told.update(models=len(kinds), made=[kind.__name__ for kind in kinds if kind.__pydantic_complete__])
+print(json.dumps(told))
 """
 
 
 @pytest.fixture(scope="module")
-def begun() -> list[str]:
-    """Of `socialpub serve` when it begins: whether it collects, how much it leaves out of that, and its modules."""
+def begun() -> dict[str, Any]:
+    """Of `socialpub serve` when it begins: what it has imported, and how; what comes last looks at more modules."""
     made = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    return made.stdout.split()
+    return dict(json.loads(made.stdout.splitlines()[-1]))
 
 
 @pytest.mark.parametrize(
@@ -50,38 +66,24 @@ def begun() -> list[str]:
         *pyinstaller.LAZY_PACKAGES,
     ],
 )
-def test_a_server_does_without(package: str, begun: list[str]) -> None:
-    assert not [name for name in begun if name == package or name.startswith(f"{package}.")]
+def test_a_server_does_without(package: str, begun: dict[str, Any]) -> None:
+    assert not [name for name in begun["modules"] if name == package or name.startswith(f"{package}.")]
 
 
-def test_sanic_finds_no_second_parser_of_json(begun: list[str]) -> None:
-    code = PROGRAM + "print(sys.modules['ujson'], sys.modules['sanic.helpers'].json_dumps.func.__module__)"
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert made.stdout.splitlines()[-1] == "None json"
+def test_sanic_finds_no_second_parser_of_json(begun: dict[str, Any]) -> None:
+    assert (begun["ujson"], begun["dumps"]) == ("None", "json")
 
 
-def test_the_collector_does_not_look_through_what_was_imported(begun: list[str]) -> None:
-    assert begun[0] == "True"
-    assert int(begun[1]) > 50_000
+def test_the_collector_does_not_look_through_what_was_imported(begun: dict[str, Any]) -> None:
+    assert begun["collects"] is True
+    assert begun["frozen"] > 50_000
 
 
-def test_pydantic_does_not_look_for_plugins() -> None:
-    code = PROGRAM + "import pydantic.plugin._loader as loader; print(loader._plugins)"
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert made.stdout.splitlines()[-1] in ("{}", "None")
+def test_pydantic_does_not_look_for_plugins(begun: dict[str, Any]) -> None:
+    assert begun["plugins"] == []
 
 
-def test_models_of_requests_are_made_by_whoever_asks() -> None:
+def test_models_of_requests_are_made_by_whoever_asks(begun: dict[str, Any]) -> None:
     """Few are ever asked for, and all of them together take a twentieth of a start."""
-    code = PROGRAM + (
-        "from socialpub.domain.schemas.common import RequestModel\n"
-        "from socialpub.platforms.kit.options import PlatformOptions\n"
-        "def under(kind):\n"
-        "    return [each for below in kind.__subclasses__() for each in (below, *under(below))]\n"
-        "kinds = under(RequestModel) + under(PlatformOptions)\n"
-        "print(len(kinds), *[kind.__name__ for kind in kinds if kind.__pydantic_complete__])"
-    )
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    count, *complete = made.stdout.splitlines()[-1].split()
-    assert int(count) > 40
-    assert complete == []
+    assert begun["models"] > 40
+    assert begun["made"] == []

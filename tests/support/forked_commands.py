@@ -81,25 +81,47 @@ def _read_rest(stream: IO[str]) -> str:
 
 
 def start_python(
-    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], before: Sequence[str] = ()
+    arguments: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    before: Sequence[str] = (),
+    terminal: int | None = None,
 ) -> subprocess.Popen[str]:
     """Start a command in a new interpreter."""
     command = [*before, sys.executable, "-m", "socialpub", *arguments]
-    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-    return subprocess.Popen(command, cwd=cwd, env=env, stdin=nothing, stdout=pipe, stderr=pipe, text=True)
+    asked, told = (subprocess.DEVNULL, subprocess.PIPE) if terminal is None else (terminal, terminal)
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=asked,
+        stdout=subprocess.PIPE,
+        stderr=told,
+        text=True,
+        start_new_session=terminal is not None,
+    )
 
 
 def start_fork(
-    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], before: Sequence[str] = ()
+    arguments: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    before: Sequence[str] = (),
+    terminal: int | None = None,
 ) -> ForkedCommand | subprocess.Popen[str]:
-    """Start a command. `before`: a command line that sets the process up for what follows it, such as setpriv's."""
+    """Start a command. `before`: a command line that sets the process up for what follows it, such as setpriv's.
+
+    `terminal`: what is its standard input and error, in a session of its own.
+    """
     if sys.platform != "linux":  # libraries of others do not bear a fork
-        return start_python(arguments, cwd, env, before)
+        return start_python(arguments, cwd, env, before, terminal)
     pipes = [os.pipe() for _ in range(STREAMS)]
     nothing = os.open(os.devnull, os.O_RDONLY)
-    request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
+    asked = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "apart": terminal is not None}
+    request = json.dumps(asked).encode()
     given = [nothing, *(write for _, write in pipes)]
-    socket.send_fds(_start_fork_server(tuple(before)), [request], given)
+    sent = given if terminal is None else [terminal, given[1], terminal, given[3]]
+    socket.send_fds(_start_fork_server(tuple(before)), [request], sent)
     for descriptor in given:
         os.close(descriptor)
     out, err, end = (os.fdopen(read, encoding="utf-8") for read, _ in pipes)
@@ -168,6 +190,8 @@ def _mind_command(request: dict[str, Any], descriptors: list[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(STREAMS, max(descriptors) + 1)
+    if request["apart"]:
+        os.setsid()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
@@ -186,4 +210,5 @@ if __name__ == "__main__":
         vars(importlib.import_module("socialpub.store.schema.migration"))["find_shipped_directory"] = lambda name: Path(
             folder
         )
+    exec(os.environ.get("TESTS_BEFORE", ""), {})  # noqa: S102 - what a test lets run beside it
     importlib.import_module("socialpub.commands.cli").program()
