@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from socialpub.commands import cli
+from socialpub.commands import cli, command_table
 from socialpub.simulator.server import SimulatorThread
+from socialpub_client.commands import command_table as client_table
 from tests.support import earlier_databases, forked_commands
 from tests.support.command_runner import (
     LOG_PREFIX,
@@ -37,9 +40,18 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@functools.cache
+def build_root() -> click.Group:
+    """All commands, which take a third as long to make as most of them to run."""
+    return command_table.build_root()
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
     """Run a command in this process: `run("org", "create", "Acme", stdin="…")`."""
+    root = build_root()
+    monkeypatch.setattr(cli, "build_command_set", lambda: None)
+    monkeypatch.setattr(client_table, "build_root", lambda _: root)
 
     def run_one(*arguments: str, stdin: str = "") -> CommandResult:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))

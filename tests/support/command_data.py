@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from socialpub.base.config import VARIABLE_PREFIX
+from socialpub.store.schema import migration
 
 Ask = Callable[..., Any]
 
@@ -15,8 +19,28 @@ Ask = Callable[..., Any]
 PASSWORD = "correct horse battery staple"
 
 
+_made: dict[tuple[str, Path], tuple[tuple[str, str], dict[str, bytes]]] = {}
+
+
 def make_organization(ask: Ask, name: str = "Acme") -> tuple[str, str]:
-    """(organization, its first profile)."""
+    """(organization, its first profile).
+
+    The first one of an empty directory without settings is made once, and its files are written again later.
+    """
+    migrations = migration.find_shipped_directory("migrations")
+    if any(Path().iterdir()) or any(each.startswith(VARIABLE_PREFIX) for each in os.environ):
+        return _make_organization(ask, name)
+    if (name, migrations) in _made:
+        made, files = _made[name, migrations]
+        for path, content in files.items():
+            Path(path).write_bytes(content)
+        return made
+    made = _make_organization(ask, name)
+    _made[name, migrations] = made, {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    return made
+
+
+def _make_organization(ask: Ask, name: str) -> tuple[str, str]:
     org = ask("org", "create", name)["id"]
     return org, ask("profile", "list", "--org", org)[0]["id"]
 
