@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 
 from socialpub.base.system.host_identity import HostIdentity
+from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
-from tests.support.app_server import AppServer, Person
+from tests.support.app_server import AppServer, MovableClock, Person
 from tests.support.publishing_state import pause_reason, post_status, schedule_post
 from tests.support.soak.soak_world import wait_for
 
@@ -64,17 +66,14 @@ class DataPlace:
 
 
 @pytest.fixture
-def place(server: AppServer, alice: Person, tmp_path: Path) -> DataPlace:
+def place(tmp_path: Path, lab: SimulatorThread, wall: MovableClock) -> Iterator[DataPlace]:
     """It stopped once with a post to come, when the backup was made, and once with the post published."""
-    server.stop()
-    server.home = tmp_path / "data"
-    files = list(tmp_path.iterdir())
+    server = AppServer(tmp_path / "data", lab, wall)
     server.home.mkdir()
-    for path in files:
-        path.rename(server.home / path.name)
     server.host = HostIdentity("machine", "boot", (tmp_path / "marks",))
     server.start()
-    alice.api = server.api(alice.key)
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
     post = schedule_post(server, alice, "once", seconds=60)
     server.stop()
     backup, inodes = tmp_path / "backup", tmp_path / "inodes"
@@ -87,7 +86,8 @@ def place(server: AppServer, alice: Person, tmp_path: Path) -> DataPlace:
     server.skip(61)
     assert wait_for(lambda: post_status(server, post) == "published", 60)
     server.stop()
-    return DataPlace(server, alice, post, backup, inodes)
+    yield DataPlace(server, alice, post, backup, inodes)
+    server.stop()
 
 
 def nothing(place: DataPlace) -> None:

@@ -16,25 +16,27 @@ from tests.support.app_server import AppServer, MovableClock
 class SharedServer:
     """A running server that is reused while tests want the same settings; each test has an organization of its own.
 
-    What earlier tests have left there does nothing any more. Closed before another server starts, since a process has
-    one open database.
+    What earlier tests have left there does nothing any more, and its clock is the simulator's or shows the same time.
+    Closed before another server starts, since a process has one open database. `kind`: the server's class.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._number = folder, 0
+    def __init__(self, folder: Path, kind: type[AppServer] = AppServer) -> None:
+        self._folder, self._kind, self._number = folder, kind, 0
         self._settings: dict[str, Any] = {}
         self._server: AppServer | None = None
 
-    def open(self, lab: SimulatorThread, clock: MovableClock | None = None, **settings: Any) -> AppServer:
+    def open(self, lab: SimulatorThread, clock: MovableClock | None = None, **settings: Any) -> Any:
         """Return the open server if its settings are these, else start one. `clock`: of a new server."""
         if self._server is not None and self._settings == settings:
+            _synchronize(self._server.clock, lab)
             _retire_accounts(self._server.service)
             return self._server
         self.close()
         self._number += 1
         home = self._folder / str(self._number)
         home.mkdir()
-        self._server, self._settings = AppServer(home, lab, clock or MovableClock(), settings), settings
+        self._server, self._settings = self._kind(home, lab, clock or MovableClock(), settings), settings
+        _synchronize(self._server.clock, lab)
         self._server.start()
         return self._server
 
@@ -43,6 +45,15 @@ class SharedServer:
         server, self._server = self._server, None
         if server is not None:
             server.stop()
+
+
+def _synchronize(clock: MovableClock, lab: SimulatorThread) -> None:
+    """Set the clock that is behind ahead: what one test has skipped is over for the next one at both ends."""
+    theirs = lab.lab.clock
+    assert isinstance(theirs, MovableClock)
+    if clock is not theirs:
+        ahead = (clock.now_ms() - theirs.now_ms()) / 1000
+        (theirs if ahead > 0 else clock).skip(abs(ahead))
 
 
 def _retire_accounts(service: AppContext) -> None:

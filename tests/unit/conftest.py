@@ -21,36 +21,40 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSe
 
 
 @pytest.fixture(scope="module")
-def _shared_clock(lab_thread: SimulatorThread, shared_server: SharedServer) -> Iterator[MovableClock]:
-    clock = lab_thread.lab.clock
-    assert isinstance(clock, MovableClock)
-    yield clock
-    shared_server.close()
-    clock.right()
-
-
-@pytest.fixture
-def shared_lab(lab_thread: SimulatorThread, _shared_clock: MovableClock) -> Iterator[SimulatorThread]:
-    """The simulator, empty before and after; a shared server may have its clock, which goes back only at the end."""
-    lab_thread.lab.reset()
+def _shared_thread(lab_thread: SimulatorThread, shared_server: SharedServer) -> Iterator[SimulatorThread]:
     yield lab_thread
-    lab_thread.lab.reset()
+    shared_server.close()
+    assert isinstance(lab_thread.lab.clock, MovableClock)
+    lab_thread.lab.clock.right()
 
 
 @pytest.fixture
-def open_shared(
-    shared_server: SharedServer, shared_lab: SimulatorThread, _shared_clock: MovableClock
-) -> Callable[..., AppServer]:
-    """Open the shared server with these settings, on the simulator's clock."""
-    return functools.partial(shared_server.open, shared_lab, _shared_clock)
+def shared_lab(_shared_thread: SimulatorThread) -> Iterator[SimulatorThread]:
+    """The simulator, empty before and after. Its clock goes on from test to test, as that of a shared server does."""
+    _shared_thread.lab.reset()
+    yield _shared_thread
+    _shared_thread.lab.reset()
+
+
+@pytest.fixture
+def open_shared(shared_server: SharedServer, shared_lab: SimulatorThread) -> Callable[..., AppServer]:
+    """Open the shared server with these settings."""
+    return functools.partial(shared_server.open, shared_lab)
+
+
+@pytest.fixture
+def open_on_lab_clock(shared_server: SharedServer, shared_lab: SimulatorThread) -> Callable[..., AppServer]:
+    """Open the shared server with these settings; its clock is the simulator's."""
+    assert isinstance(shared_lab.lab.clock, MovableClock)
+    return functools.partial(shared_server.open, shared_lab, shared_lab.lab.clock)
 
 
 @pytest.fixture
 def connect_account(
-    open_shared: Callable[..., AppServer], shared_lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+    open_on_lab_clock: Callable[..., AppServer], shared_lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., TokenAccount]:
-    """Connect an account of the simulator at the shared server."""
-    return functools.partial(connect_at_simulator, open_shared, shared_lab, monkeypatch)
+    """Connect an account of the simulator at the shared server, whose clock is the simulator's."""
+    return functools.partial(connect_at_simulator, open_on_lab_clock, shared_lab, monkeypatch)
 
 
 @pytest.fixture

@@ -80,12 +80,12 @@ def way(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def holder(
     way: str,
-    open_shared: Callable[..., AppServer],
+    open_on_lab_clock: Callable[..., AppServer],
     connect_account: Callable[..., TokenAccount],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[TokenAccount]:
     if way == "bluesky by oauth":
-        yield connect_bluesky_by_oauth(open_shared, monkeypatch)
+        yield connect_bluesky_by_oauth(open_on_lab_clock, monkeypatch)
     else:
         yield connect_account(way.partition(" ")[0], **WAYS[way].who)
     fault_injection.plan("")

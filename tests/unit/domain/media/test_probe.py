@@ -18,6 +18,8 @@ from socialpub.platforms.contract import MediaFacts
 from tests.support.hostile_media import BOMBS, FILES, Maker, commented, scans
 from tests.support.media_files import animation, box, gif, gif_frame, mp4, picture, png, webm
 
+quickly = pytest.mark.usefixtures("quick_reader")  # the tests without it start a process for each file, as the server
+
 
 def measured(tmp_path: Path, data: bytes) -> MediaFacts | None:
     path = tmp_path / "file"
@@ -33,12 +35,14 @@ def refusal(tmp_path: Path, data: bytes) -> str:
         return error.rule or error.code
 
 
+@quickly
 @pytest.mark.parametrize("name", FILES)
 def test_hostile_files_are_refused_with_their_rule(tmp_path: Path, name: str) -> None:
     make, rule = FILES[name]
     assert refusal(tmp_path, make()) == rule
 
 
+@quickly
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_are_refused_with_their_rule(tmp_path: Path, name: str) -> None:
     make, rule = BOMBS[name]
@@ -101,6 +105,7 @@ GOOD: dict[str, tuple[Maker, MediaFacts]] = {
 }
 
 
+@quickly
 @pytest.mark.parametrize("name", GOOD)
 def test_good_files_are_measured(tmp_path: Path, name: str) -> None:
     make, wanted = GOOD[name]
@@ -111,6 +116,7 @@ def test_good_files_are_measured(tmp_path: Path, name: str) -> None:
     assert {**vars(found), "size": 0} == vars(wanted)
 
 
+@quickly
 @pytest.mark.parametrize("width,height", [(10_000, 5_000), (50_000_000, 1)])
 def test_fifty_million_pixels_are_not_too_many(tmp_path: Path, width: int, height: int) -> None:
     found = measured(tmp_path, png(width, height))
@@ -129,33 +135,35 @@ def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pyte
     assert refusal(tmp_path, picture()) == "media.unreadable"
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        "bytearray(4 << 30)",
-        "[bytearray(1 << 26) for _ in range(64)]",
-        "open('/etc/hostname').read()",
-        "open(sys.executable, 'rb')",
-        "socket.socket()",
-        "open('/tmp/socialpub-escaped', 'w').write('x')",
-        "os.fork()",
-        "os.execv('/bin/true', ['true'])",
-        "os.kill(os.getppid(), 0)",
-        "os.unlink('/tmp/socialpub-escaped')",
-        "mmap.mmap(-1, 4096, prot=mmap.PROT_READ) and os.setsid()",
-    ],
-)
-def test_a_reader_that_was_taken_over_gets_no_memory_files_or_connections(tmp_path: Path, attack: str) -> None:
+ATTACKS = [
+    "bytearray(4 << 30)",
+    "[bytearray(1 << 26) for _ in range(64)]",
+    "open('/etc/hostname').read()",
+    "open(sys.executable, 'rb')",
+    "socket.socket()",
+    "open('/tmp/socialpub-escaped', 'w').write('x')",
+    "os.fork()",
+    "os.execv('/bin/true', ['true'])",
+    "os.kill(os.getppid(), 0)",
+    "os.unlink('/tmp/socialpub-escaped')",
+    "mmap.mmap(-1, 4096, prot=mmap.PROT_READ) and os.setsid()",
+]
+
+
+def test_a_reader_that_was_taken_over_gets_no_memory_files_or_connections(tmp_path: Path) -> None:
     code = (
         f"import mmap, os, sys, runpy, socket\nmodule = runpy.run_path({str(probe.WORKER)!r}, run_name='worker')\n"
+        f"attacks = [compile(attack, attack, 'eval') for attack in {ATTACKS}]\n"
         "module['limit_resources']()\nmodule['apply_sandbox']('video/mp4')\n"
-        f"try:\n    {attack}\nexcept (OSError, MemoryError):\n    sys.exit(7)\n"
+        "for attack in attacks:\n"
+        "    try:\n        eval(attack)\n"
+        "    except (OSError, MemoryError):\n        print(attack.co_filename, flush=True)\n"
     )
     with (tmp_path / "empty").open("w+b") as nothing:
         ended = subprocess.run(
-            [sys.executable, "-I", "-c", code], stdin=nothing, capture_output=True, timeout=60, check=False
+            [sys.executable, "-I", "-c", code], stdin=nothing, capture_output=True, text=True, timeout=60, check=False
         )
-    assert ended.returncode == 7, ended.stderr
+    assert (ended.stdout.splitlines(), ended.returncode) == (ATTACKS, 0), ended.stderr
 
 
 def test_a_reader_gains_no_privileges_and_few_seconds(tmp_path: Path) -> None:
@@ -178,12 +186,12 @@ def test_a_reader_computes_when_requests_leave_room(tmp_path: Path) -> None:
 
 def test_jpeg_of_too_many_pixels_times_scans_is_measured_undecoded(tmp_path: Path) -> None:
     """Its scans are rubbish, which a decoder would refuse: nothing has decoded it."""
-    heavy = picture("JPEG", (4500, 4500), progressive=True)
+    heavy = picture("JPEG", (4100, 4100), progressive=True)
     at = heavy.index(b"\xff\xda")
     header, scan = heavy[:at], b"\xff\xda\0\x0c\x03\x01\x11\x02\x11\x03\x11\0\0\x01"
     found = measured(tmp_path, header + scan * 60 + b"\xff\xd9")
     assert found is not None
-    assert (found.width, found.height) == (4500, 4500)
+    assert (found.width, found.height) == (4100, 4100)
     assert refusal(tmp_path, header + scan * 20) == "media.unreadable"
 
 
@@ -193,6 +201,7 @@ def test_progressive_jpeg_without_an_end_mark_is_refused_with_the_reason(tmp_pat
         measured(tmp_path, picture("JPEG", (4100, 4100), progressive=True)[:-2])
 
 
+@quickly
 @pytest.mark.parametrize("missing,rule", [(12, ""), (16, ""), (28, "media.unreadable"), (2000, "media.unreadable")])
 def test_a_large_png_without_an_end_mark_is_whole_when_its_stream_is(tmp_path: Path, missing: int, rule: str) -> None:
     large = png(10_000, 5_000, zlib.compress(bytes(10_001 * 5_000), 1))
@@ -259,13 +268,14 @@ REASONS = {
     "an MP4 of sound alone": ("It holds no video.", "with a video track"),
     "a JPEG of a thousand scans": ("It has more than 100 scans.", "baseline JPEG"),
     "a GIF of a hundred thousand frames": ("It has more than 20,000 frames.", "Make the animation shorter."),
-    "a text chunk of a quarter of a gigabyte": (
+    "a text chunk of 96 MiB": (
         "Its zTXt chunks unpack to more than 67,108,864 bytes.",
         "Remove the image's metadata",
     ),
 }
 
 
+@quickly
 @pytest.mark.parametrize("name", REASONS)
 def test_a_refusal_says_why_and_what_to_do(tmp_path: Path, name: str) -> None:
     make, _ = (FILES | BOMBS)[name]
@@ -294,9 +304,9 @@ def test_many_files_at_once_are_measured_a_few_at_a_time(tmp_path: Path) -> None
     path = tmp_path / "file"
     path.write_bytes(picture())
     found: list[MediaFacts | None] = []
-    threads = [threading.Thread(target=lambda: found.append(probe.measure(path))) for _ in range(12)]
+    threads = [threading.Thread(target=lambda: found.append(probe.measure(path))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [facts and facts.width for facts in found] == [64] * 12
+    assert [facts and facts.width for facts in found] == [64] * 6

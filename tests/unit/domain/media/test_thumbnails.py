@@ -11,6 +11,7 @@ from PIL import Image
 from socialpub.domain.media import probe
 from tests.support.media_files import animation, mp4, picture
 
+pytestmark = pytest.mark.usefixtures("quick_reader")
 TURNED = 6  # EXIF: the camera was held upright, so that the image is displayed a quarter turn to the right
 
 

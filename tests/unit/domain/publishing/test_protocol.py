@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Attempt, IdempotencyRecord, Intent, Job
 from tests.support.app_server import MovableClock, error_of, format_instant
 from tests.support.publishing_protocol import CLASSES, ProtocolServer
+from tests.support.shared_server import SharedServer
 from tests.support.soak import extra_platforms
 from tests.support.soak.soak_world import wait_for
 
@@ -33,22 +33,34 @@ def three() -> Iterator[SimulatorThread]:
     extra_platforms.unregister()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, three: SimulatorThread) -> Iterator[SharedServer]:
+    shared = SharedServer(tmp_path_factory.mktemp("protocol"), ProtocolServer)
+    yield shared
+    shared.close()
+
+
 @pytest.fixture
-def server(
-    tmp_path: Path, three: SimulatorThread, wall: MovableClock, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ProtocolServer]:
+def server(three: SimulatorThread, shared: SharedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProtocolServer]:
+    """The module's server, with new accounts of a new Alice."""
     monkeypatch.setattr(client, "CALL_SECONDS", 2.5)
     three.lab.reset()
     overrides = {"publishing": {"settle_horizon": 4, "retry_waits": [0.2, 0.4]}, "scheduling": {"overdue_spacing": 0}}
-    server = ProtocolServer(tmp_path, three, wall, overrides)
-    server.start()
+    server = shared.open(three, **overrides)
+    server.late = False
     server.furnish()
     yield server
     fault_injection.plan("")
-    server.stop()
-    assert isinstance(three.lab.clock, MovableClock)
-    three.lab.clock.right()
     three.lab.reset()
+
+
+@pytest.fixture
+def fresh(shared: SharedServer) -> None:
+    """For tests that stop the server: at each stop everything that tests have left is searched for secrets."""
+    shared.close()
+
+
+stopping = pytest.mark.usefixtures("fresh")
 
 
 # --- One fault on the public call ------------------------------------------------------------------------------------
@@ -342,6 +354,7 @@ def test_a_batch_that_was_not_accepted_keeps_no_account(server: ProtocolServer) 
 # --- After downtime ------------------------------------------------------------------------------------------------
 
 
+@stopping
 @pytest.mark.parametrize("platform", CLASSES)
 def test_a_send_is_not_repeated_hours_later(
     server: ProtocolServer, platform: str, monkeypatch: pytest.MonkeyPatch
@@ -360,7 +373,9 @@ def test_a_send_is_not_repeated_hours_later(
     assert server.ledger("hours later") == []
 
 
+@stopping
 @pytest.mark.parametrize("seconds", [3000, 7500], ids=["within-grace", "after-grace"])
+@stopping
 @pytest.mark.parametrize("platform", CLASSES)
 def test_what_was_sent_before_the_downtime_is_found_after_it(
     server: ProtocolServer, platform: str, seconds: int
@@ -380,6 +395,7 @@ def test_what_was_sent_before_the_downtime_is_found_after_it(
     assert (len(server.ledger("found later")), server.sends(platform)) == (1, 1)
 
 
+@stopping
 def test_cut_off_response_is_completed_once_the_batch_is_settled(server: ProtocolServer) -> None:
     server.fault("plain", "delay:0.5")
     body = {"text": "cut off", "targets": [{"accountId": server.alice.accounts["plain"]["id"]}]}

@@ -22,11 +22,11 @@ FINISH = {"platform": "facebook", "operation": "videos", "nth": 3}  # after the 
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer], lab: SimulatorThread) -> AppServer:
+def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -> AppServer:
     """Answers after a second with what is not settled yet; nothing is processed until a test says so."""
-    lab.lab.configure(processingMs=HOUR_MS)
-    site = {"api_base": lab.origin("facebook"), "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
-    return make_server(platforms={"facebook": site}, publishing={"immediate_wait": 1})
+    shared_lab.lab.configure(processingMs=HOUR_MS)
+    site = {"api_base": shared_lab.origin("facebook"), "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+    return open_shared(platforms={"facebook": site}, publishing={"immediate_wait": 1})
 
 
 @pytest.fixture

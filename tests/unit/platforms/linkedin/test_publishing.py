@@ -21,21 +21,21 @@ ODD = "50% (today) *now* hi @bob, go #launch | C# <b> [x] {y} a_b ~ C:\\temp –
 
 
 @pytest.fixture
-def site(lab: SimulatorThread) -> dict[str, Any]:
-    return {"api_base": lab.origin("linkedin"), "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+def site(shared_lab: SimulatorThread) -> dict[str, Any]:
+    return {"api_base": shared_lab.origin("linkedin"), "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer], site: dict[str, Any]) -> Iterator[AppServer]:
-    server = make_server(platforms={"linkedin": site})
+def server(open_shared: Callable[..., AppServer], site: dict[str, Any]) -> Iterator[AppServer]:
+    server = open_shared(platforms={"linkedin": site})
     with server.hurried():
         yield server
 
 
 @pytest.fixture
-def impatient(make_server: Callable[..., AppServer], site: dict[str, Any]) -> AppServer:
+def impatient(open_shared: Callable[..., AppServer], site: dict[str, Any]) -> AppServer:
     """Answers after a second, with what is not settled yet."""
-    return make_server(platforms={"linkedin": site}, publishing={"immediate_wait": 1})
+    return open_shared(platforms={"linkedin": site}, publishing={"immediate_wait": 1})
 
 
 def connect(server: AppServer, person: Person, kind: str, **wanted: Any) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def test_the_same_words_twice_are_a_duplicate(server: AppServer, kind: str) -> N
     assert len(server.lab.lab.ledger.entries("linkedin")) == 1
 
 
-def test_a_retired_version_is_told_to_the_operator(make_server: Callable[..., AppServer], site: dict[str, Any]) -> None:
-    server = make_server(platforms={"linkedin": site | {"api_version": "202511"}})
+def test_a_retired_version_is_told_to_the_operator(open_shared: Callable[..., AppServer], site: dict[str, Any]) -> None:
+    server = open_shared(platforms={"linkedin": site | {"api_version": "202511"}})
     ann = server.person("Ann")
     account = connect(server, ann, "person")
     server.lab.lab.faults.add([{"fault": "status:426", "platform": "linkedin", "operation": "posts.create"}])
@@ -197,9 +197,9 @@ def test_a_retired_version_is_told_to_the_operator(make_server: Callable[..., Ap
 
 
 def test_a_version_that_no_table_has_is_told_when_it_is_refused(
-    make_server: Callable[..., AppServer], site: dict[str, Any]
+    open_shared: Callable[..., AppServer], site: dict[str, Any]
 ) -> None:
-    server = make_server(platforms={"linkedin": site | {"api_version": "202610"}})
+    server = open_shared(platforms={"linkedin": site | {"api_version": "202610"}})
     ann = server.person("Ann")
     account = connect(server, ann, "person")
     server.lab.lab.faults.add([{"fault": "status:426", "platform": "linkedin", "operation": "posts.create"}])

@@ -19,8 +19,8 @@ NAMES = ("facebook", "instagram", "threads")
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer], lab: SimulatorThread) -> Iterator[AppServer]:
-    server = make_server(platforms={name: {"api_base": lab.origin(name)} for name in NAMES})
+def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -> Iterator[AppServer]:
+    server = open_shared(platforms={name: {"api_base": shared_lab.origin(name)} for name in NAMES})
     with server.hurried():
         yield server
 
@@ -95,64 +95,66 @@ LOOKS = {"facebook": ("feed.post", 6), "instagram": ("containers.publish", 61), 
 @pytest.mark.parametrize("fault", ["reset_after", "error_after", "truncated"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_post_whose_answer_was_lost_is_found_and_never_sent_twice(
-    make_server: Callable[..., AppServer], lab: SimulatorThread, name: str, fault: str
+    open_shared: Callable[..., AppServer], shared_lab: SimulatorThread, name: str, fault: str
 ) -> None:
-    hosts = {each: {"api_base": lab.origin(each)} for each in NAMES}
-    server = make_server(platforms=hosts, publishing={"immediate_wait": 1})
+    hosts = {each: {"api_base": shared_lab.origin(each)} for each in NAMES}
+    server = open_shared(platforms=hosts, publishing={"immediate_wait": 1})
     ann = server.person("Ann")
     account = connect(server, ann, name)
     operation, seconds = LOOKS[name]
-    lab.lab.faults.add([{"fault": fault, "platform": name, "operation": operation, "times": 1}])
+    shared_lab.lab.faults.add([{"fault": fault, "platform": name, "operation": operation, "times": 1}])
     body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
     (result,) = ann.api.publish(body).json()["results"]
-    assert lab.lab.ledger.wait(1, 60)
+    assert shared_lab.lab.ledger.wait(1, 60)
     server.wait(result["postId"], "publishing")
     server.skip(seconds)
     row = server.wait(result["postId"], "published", seconds=20)
-    (entry,) = lab.lab.ledger.entries(name)
+    (entry,) = shared_lab.lab.ledger.entries(name)
     assert (row["url"], row["attempts"]) == (entry.url, 1)
 
 
 @pytest.mark.parametrize("name", ["instagram", "threads"])
 def test_container_not_published_is_published_again_not_recreated(
-    make_server: Callable[..., AppServer], lab: SimulatorThread, name: str
+    open_shared: Callable[..., AppServer], shared_lab: SimulatorThread, name: str
 ) -> None:
-    hosts = {each: {"api_base": lab.origin(each)} for each in NAMES}
-    server = make_server(platforms=hosts, publishing={"immediate_wait": 1})
+    hosts = {each: {"api_base": shared_lab.origin(each)} for each in NAMES}
+    server = open_shared(platforms=hosts, publishing={"immediate_wait": 1})
     ann = server.person("Ann")
     account = connect(server, ann, name)
-    lab.lab.faults.add([{"fault": "status:500", "platform": name, "operation": "containers.publish", "times": 1}])
+    fault = {"fault": "status:500", "platform": name, "operation": "containers.publish", "times": 1}
+    shared_lab.lab.faults.add([fault])
     body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
     (result,) = ann.api.publish(body).json()["results"]
-    sent = [call.operation for call in lab.lab.calls if call.platform == name]
+    sent = [call.operation for call in shared_lab.lab.calls if call.platform == name]
     while "containers.publish" not in sent:
         sleep_briefly()
-        sent = [call.operation for call in lab.lab.calls if call.platform == name]
-    assert lab.lab.ledger.entries(name) == []
+        sent = [call.operation for call in shared_lab.lab.calls if call.platform == name]
+    assert shared_lab.lab.ledger.entries(name) == []
     server.skip(61)
     server.wait(result["postId"], "published", seconds=20)
-    sent = [call.operation for call in lab.lab.calls if call.platform == name]
+    sent = [call.operation for call in shared_lab.lab.calls if call.platform == name]
     assert (sent.count("containers.create"), sent.count("containers.publish")) == (1, 2)
-    assert len(lab.lab.ledger.entries(name)) == 1
+    assert len(shared_lab.lab.ledger.entries(name)) == 1
 
 
 def test_unpublished_facebook_video_is_published_again_not_reuploaded(
-    make_server: Callable[..., AppServer], lab: SimulatorThread
+    open_shared: Callable[..., AppServer], shared_lab: SimulatorThread
 ) -> None:
-    site = {"facebook": {"api_base": lab.origin("facebook")}}
-    server = make_server(platforms=site, publishing={"immediate_wait": 1})
+    site = {"facebook": {"api_base": shared_lab.origin("facebook")}}
+    server = open_shared(platforms=site, publishing={"immediate_wait": 1})
     ann = server.person("Ann")
     account = connect(server, ann, "facebook")
-    lab.lab.faults.add([{"fault": "status:500", "platform": "facebook", "operation": "videos", "nth": 3}])
+    shared_lab.lab.faults.add([{"fault": "status:500", "platform": "facebook", "operation": "videos", "nth": 3}])
     body = {"targets": [{"accountId": account["id"]}], "text": "look", "media": [inline_item("video", mp4())]}
     (result,) = ann.api.publish(body).json()["results"]
-    while len(calls := [call for call in lab.lab.calls if call.operation == "videos"]) < 3:  # start, bytes, finish
+    # Start, bytes, finish.
+    while len(calls := [call for call in shared_lab.lab.calls if call.operation == "videos"]) < 3:
         sleep_briefly()
-    assert (len(calls), lab.lab.ledger.entries("facebook")) == (3, [])
+    assert (len(calls), shared_lab.lab.ledger.entries("facebook")) == (3, [])
     server.skip(61)
     server.wait(result["postId"], "published", seconds=20)
-    assert len([call for call in lab.lab.calls if call.operation == "videos"]) == 4
-    assert len(lab.lab.ledger.entries("facebook")) == 1
+    assert len([call for call in shared_lab.lab.calls if call.operation == "videos"]) == 4
+    assert len(shared_lab.lab.ledger.entries("facebook")) == 1
 
 
 def test_nearly_used_quota_is_reported_once_in_the_platforms_words(server: AppServer) -> None:
@@ -162,7 +164,7 @@ def test_nearly_used_quota_is_reported_once_in_the_platforms_words(server: AppSe
     body = {"targets": [{"accountId": account}]}
     for number in range(4):
         ann.api.publish({**body, "text": f"number {number}"})
-    (like, *_) = server.rows(Post)
+    (like, *_) = server.rows(Post, organization=ann.organization)
     like.pop("number")
     rows = [like | {"id": f"made-up-{number}", "position": number + 9} for number in range(250 * 4 // 5)]
     server.service.write(lambda tx: Post.insert_many(rows).execute()).result()

@@ -19,21 +19,21 @@ from tests.support.platforms.meta_calls import jpeg, mp4
 
 
 @pytest.fixture
-def site(lab: SimulatorThread) -> dict[str, Any]:
-    return {"api_base": lab.origin("pinterest"), "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+def site(shared_lab: SimulatorThread) -> dict[str, Any]:
+    return {"api_base": shared_lab.origin("pinterest"), "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer], site: dict[str, Any]) -> Iterator[AppServer]:
-    server = make_server(platforms={"pinterest": site})
+def server(open_shared: Callable[..., AppServer], site: dict[str, Any]) -> Iterator[AppServer]:
+    server = open_shared(platforms={"pinterest": site})
     with server.hurried():
         yield server
 
 
 @pytest.fixture
-def impatient(make_server: Callable[..., AppServer], site: dict[str, Any]) -> AppServer:
+def impatient(open_shared: Callable[..., AppServer], site: dict[str, Any]) -> AppServer:
     """Answers after a second, with what is not settled yet."""
-    return make_server(platforms={"pinterest": site}, publishing={"immediate_wait": 1})
+    return open_shared(platforms={"pinterest": site}, publishing={"immediate_wait": 1})
 
 
 def connect(server: AppServer, person: Person, **wanted: Any) -> dict[str, Any]:

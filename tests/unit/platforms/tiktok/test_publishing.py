@@ -22,10 +22,10 @@ CREATOR = {"privacy": "self_only", "disableComment": True}
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer], lab: SimulatorThread) -> Iterator[AppServer]:
+def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -> Iterator[AppServer]:
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
-    server = make_server(
-        platforms={"tiktok": {"api_base": lab.origin("tiktok"), **app}}, publishing={"settle_horizon": 1}
+    server = open_shared(
+        platforms={"tiktok": {"api_base": shared_lab.origin("tiktok"), **app}}, publishing={"settle_horizon": 1}
     )
     with server.hurried():
         yield server

@@ -19,8 +19,8 @@ APP = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer], lab: SimulatorThread) -> Iterator[AppServer]:
-    server = make_server(platforms={"twitter": {"api_base": lab.origin("twitter"), **APP}})
+def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -> Iterator[AppServer]:
+    server = open_shared(platforms={"twitter": {"api_base": shared_lab.origin("twitter"), **APP}})
     with server.hurried():
         yield server
 
