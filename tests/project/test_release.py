@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,26 @@ def git(checkout: Path, *words: str) -> None:
     subprocess.run(["git", *NAMED, *words], cwd=checkout, check=True, capture_output=True)
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clean tree like this one, whose version has a date."""
-    copy = tmp_path / "checkout"
+    copy = tmp_path_factory.mktemp("release") / "checkout"
     shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
     edit(copy / "CHANGELOG.md", rf"(## \[{__version__}\]) - .*", r"\1 - 2026-12-01")
     git(copy, "init", "-q")
     commit(copy)
+    git(copy, "tag", "clean")
     return copy
+
+
+@pytest.fixture
+def checkout(repository: Path) -> Iterator[Path]:
+    """The same for each test."""
+    yield repository
+    git(repository, "reset", "--hard", "-q", "clean")
+    git(repository, "clean", "-fdxq")
+    shutil.rmtree(repository / ".git" / "refs" / "tags")
+    git(repository, "tag", "clean")
 
 
 def commit(checkout: Path) -> None:
