@@ -387,8 +387,8 @@ class DatasetPost:
 
 def _sentences(dice: random.Random) -> list[str]:
     words = ["".join(dice.choices(_SYLLABLES, k=dice.randint(2, 4))) for _ in range(4000)]
-    weights = [1 / (place + 3) for place in range(len(words))]
-    return [" ".join(dice.choices(words, weights, k=dice.randint(4, 12))) for _ in range(20_000)]
+    weights = list(itertools.accumulate(1 / (place + 3) for place in range(len(words))))
+    return [" ".join(dice.choices(words, cum_weights=weights, k=dice.randint(4, 12))) for _ in range(20_000)]
 
 
 FOOTER = "thank you for reading, more of this every week at https://example.com/news"

@@ -36,24 +36,21 @@ Start = Callable[..., CommandProcess]
 # --- serve -------------------------------------------------------------------------------------------------------
 
 
-def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(start_python: Start, folder: Path) -> None:
-    server = start_python("serve", "--port", "0")
-    url = read_address(server)
-    assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
-    assert httpx.get(f"{url}/v1/posts", trust_env=False).json()["error"]["code"] == "unauthenticated"
-    assert server.stop() == 0
-    assert {path.name for path in folder.iterdir()} >= {"socialpub.db", "master.key"}
-
-
-def test_a_server_reads_nothing_of_the_simulator(start_python: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(
+    start_python: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And reads nothing of the simulator."""
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # Python says on standard error which module it reads
     server = start_python("serve", "--port", "0")
     said = [server.line("stderr")]
     while not said[-1].startswith("socialpub serves "):
         said.append(server.line("stderr"))
         assert said[-1], "it ended"
-    assert httpx.get(f"{said[-1].split()[-1]}/healthz", trust_env=False).status_code == 200
+    url = said[-1].split()[-1]
+    assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+    assert httpx.get(f"{url}/v1/posts", trust_env=False).json()["error"]["code"] == "unauthenticated"
     assert server.stop() == 0
+    assert {path.name for path in folder.iterdir()} >= {"socialpub.db", "master.key"}
     said += iter(lambda: server.line("stderr"), "")
     read = {line.rpartition("|")[2].strip() for line in said if line.startswith("import time:")}
     assert "socialpub.web.app" in read

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from socialpub.base.security import crypto
+from tests.support.release_files import module_of
 
 ROOT = Path(__file__).parents[2]
 CLEAN = {"name": "sanic", "version": "1", "vulns": []}
@@ -104,12 +105,13 @@ def audited(database: Path) -> tuple[int, str]:
     ],
 )
 def test_a_kept_database_finds_the_locked_versions_that_it_names(
-    tmp_path: Path, found: dict[str, object], status: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], found: dict[str, object], status: int
 ) -> None:
     (tmp_path / "safe.json").write_text(json.dumps(SAFE))
     (tmp_path / "sanic").mkdir()
     (tmp_path / "sanic" / "found.json").write_text(json.dumps(found))
-    ended, said = audited(tmp_path)
+    locks = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
+    ended, said = module_of("advisories").main(tmp_path, locks), "".join(capsys.readouterr())
     assert ended == status, said
     assert {0: "==> no locked package", 1: f"sanic {LOCKED}: PYSEC-2026-1 (CVE-2026-1)", 2: "AUDIT NOT DONE"}[
         status

@@ -72,6 +72,11 @@ def full_server() -> contextlib.AbstractContextManager[DashboardWorld]:
     return _beside(_full)
 
 
+def sample_server() -> contextlib.AbstractContextManager[DashboardWorld]:
+    """The demo before its history: an account of each platform, and no post."""
+    return _beside(_sample)
+
+
 def long_words_server() -> contextlib.AbstractContextManager[DashboardWorld]:
     """Every name and every text that people or platforms choose is one very long word."""
     return _beside(_long)
@@ -126,6 +131,14 @@ def _full(folder: Path) -> Iterator[DashboardWorld]:
 
 
 @contextlib.contextmanager
+def _sample(folder: Path) -> Iterator[DashboardWorld]:
+    with _on(folder) as (options, lab, _):
+        lab.lab.configure(processing_ms=0)
+        with _running(options, lab, lambda service: demo.create_sample_data(service, lab)) as world:
+            yield world
+
+
+@contextlib.contextmanager
 def _long(folder: Path) -> Iterator[DashboardWorld]:
     with _empty(folder) as world:
         _fill(world)
@@ -155,11 +168,14 @@ def _on(folder: Path) -> Iterator[tuple[CommandOptions, SimulatorThread, ReplayC
 
 @contextlib.contextmanager
 def _running(
-    options: CommandOptions, lab: SimulatorThread, shown: dict[str, Any], organization: str = "Bakery"
+    options: CommandOptions,
+    lab: SimulatorThread,
+    shown: dict[str, Any] | Callable[[AppContext], dict[str, Any]],
+    organization: str = "Bakery",
 ) -> Iterator[DashboardWorld]:
     sock, settings = bind(demo.build_settings(options, lab, 0))
     service = demo.start_isolated(settings)
-    shown = shown or _owner(service, organization)
+    shown = shown(service) if callable(shown) else shown or _owner(service, organization)
     with demo.serve_in_thread(service, sock):
         invitation = _invited(service.base_url, shown["login"])
         yield DashboardWorld(service.base_url, service, lab, shown["login"], shown["key"], invitation)
