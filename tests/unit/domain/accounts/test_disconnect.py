@@ -20,12 +20,16 @@ from tests.support.app_server import UNKNOWN_ID, AppServer, error_of, format_ins
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
 from tests.support.request_cast import make_picture
 
-Make = Callable[..., AppServer]
-
 
 @pytest.fixture
-def open_(make_server: Make, lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ConnectSession]:
-    return lambda name="", **settings: open_connect_session(make_server, lab, monkeypatch, name, **settings)
+def open_(
+    open_shared: Callable[..., AppServer], shared_lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., ConnectSession]:
+    def open_session(name: str = "", **settings: Any) -> ConnectSession:
+        user = unused_name("alice")
+        return open_connect_session(open_shared, shared_lab, monkeypatch, name, user=user, **settings)
+
+    return open_session
 
 
 @pytest.fixture
@@ -74,7 +78,7 @@ def test_choices_last_ten_minutes_from_the_login(office: ConnectSession) -> None
 
 def test_choices_belong_to_their_session(office: ConnectSession) -> None:
     state, offered = choices(office)
-    thief = sign_in(office.server, office.alice.organization, name="bob")
+    thief = sign_in(office.server, office.alice.organization, name=unused_name("bob"))
     assert error_of(office.complete(thief, state=state, choiceId=offered[0]["id"]))["rule"] == "connect.state"
 
 
@@ -141,7 +145,7 @@ def test_credentials_platform_names_its_fields_and_connects_by_them(open_: Calla
 def test_the_form_connects_and_shows_what_went_wrong(open_: Callable[..., ConnectSession]) -> None:
     office = open_()
     made = office.server.lab.lab.add_account("bluesky", handle=unused_name() + ".test")
-    form = {"csrf_token": "csrf-alice", "handle": made["handle"], "password": "wrong-wrong"}
+    form = {"csrf_token": office.browser.headers["X-CSRF-Token"], "handle": made["handle"], "password": "wrong-wrong"}
     refused = office.browser.post("/connect/bluesky", data=form)
     assert refused.status_code == 424
     assert 'role="alert"' in refused.text
@@ -274,10 +278,10 @@ def test_post_in_progress_is_not_sent_for_a_disconnected_account(
 def test_a_member_and_a_key_may_not_disconnect(open_: Callable[..., ConnectSession], role: str) -> None:
     office = open_()
     account = office.server.connect_bluesky(office.alice)["id"]
-    member = sign_in(office.server, office.alice.organization, role=role, name="mallory")
+    member = sign_in(office.server, office.alice.organization, role=role, name=unused_name("mallory"))
     assert member.delete(f"/v1/accounts/{account}").status_code == 403
     assert office.alice.api.delete(f"/v1/accounts/{account}").status_code == 403
-    stranger = sign_in(office.server, office.server.person("Charlie").organization, name="charlie")
+    stranger = sign_in(office.server, office.server.person("Charlie").organization, name=unused_name("charlie"))
     assert stranger.delete(f"/v1/accounts/{account}").status_code == 404
 
 
@@ -285,7 +289,7 @@ def test_the_page_of_an_account_disconnects(open_: Callable[..., ConnectSession]
     office = open_()
     account = office.server.connect_bluesky(office.alice)["id"]
     assert f"/accounts/{account}/disconnect" in office.browser.get("/accounts").text
-    form, path = {"csrf_token": "csrf-alice"}, f"/accounts/{account}/disconnect"
+    form, path = {"csrf_token": office.browser.headers["X-CSRF-Token"]}, f"/accounts/{account}/disconnect"
     assert office.browser.post(path, data={}).status_code == 403
     assert office.browser.post(path, data=form, headers={"Origin": "null"}).status_code == 403
     as_chromium_does = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}

@@ -20,8 +20,8 @@ ERROR = '{"code":"platform_rejected","message":"No.","docUrl":"http://x/docs/err
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer]) -> AppServer:
-    return make_server(limits={"reads": 100_000})
+def server(open_shared: Callable[..., AppServer]) -> AppServer:
+    return open_shared(limits={"reads": 100_000})
 
 
 # --- What a row looks like ---------------------------------------------------------------------------------------

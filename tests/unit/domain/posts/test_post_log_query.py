@@ -172,7 +172,7 @@ def filters(draw: st.DrawFn) -> PostFilter:
 @pytest.mark.parametrize(
     "few, candidates", [(0, 0), (0, 2000), (20, 5), (20_000, 2000)], ids=["phrase", "thin", "either", "as it is"]
 )
-@pytest.mark.parametrize("probes", [1, 5, 56])
+@pytest.mark.parametrize("probes", [1, pytest.param(5, marks=pytest.mark.slow), 56])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(wanted=filters(), count=st.integers(1, 60))
 def test_a_page_is_what_reading_every_row_gives(
@@ -224,8 +224,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "text": (None, "aa", "aaab"),
 }
 COMBINATIONS = [dict(zip(_CHOICES, values, strict=True)) for values in itertools.product(*_CHOICES.values())]
-APART = pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.slow)])
-"""One combination of five, which have every pair of choices; all of them in the slow tests."""
+APART = pytest.mark.parametrize("apart", [13, pytest.param(1, marks=pytest.mark.slow)])
+"""One combination of thirteen, which have every pair of choices; all of them in the slow tests."""
 
 
 @APART

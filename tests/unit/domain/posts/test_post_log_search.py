@@ -49,8 +49,8 @@ TEXTS = {
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer]) -> AppServer:
-    return make_server(limits={"reads": 100_000})
+def server(open_shared: Callable[..., AppServer]) -> AppServer:
+    return open_shared(limits={"reads": 100_000})
 
 
 @pytest.fixture

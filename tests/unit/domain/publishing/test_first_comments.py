@@ -21,6 +21,11 @@ DETAILS = {"delay": ":0.1", "status": ":500", "late_effect": ":0.2"}
 HANGING = ("slow", "late_effect")
 
 
+@pytest.fixture
+def server(open_shared: Callable[..., AppServer]) -> AppServer:
+    return open_shared()
+
+
 @pytest.fixture(autouse=True)
 def without_faults() -> Iterator[None]:
     yield
@@ -74,7 +79,7 @@ def test_a_restart_between_post_and_comment_sends_the_post_once(server: AppServe
     publish(alice)
     fault_injection.plan("")
     server.restart(alice)
-    assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 60)
+    assert wait_for(lambda: [row["status"] for row in server.rows(account=alice.bluesky)] == ["published"], 60)
     assert ledger(server) == [("post", "main"), ("comment", "comment")]
 
 
@@ -95,7 +100,7 @@ def test_a_restart_before_the_comment_is_planned_sends_the_post_once(
         assert wait_for(lambda: [row["outcome"] for row in server.rows(Intent)] == ["ok"], 30)
         assert wait_for(lambda: not server.service.jobs.is_busy, 30)
     server.restart(alice)
-    assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 30)
+    assert wait_for(lambda: [row["status"] for row in server.rows(account=alice.bluesky)] == ["published"], 30)
     assert ledger(server) == [("post", "main"), ("comment", "comment")]
 
 
@@ -109,8 +114,9 @@ def test_a_bug_between_post_and_comment_never_calls_the_post_failed(server: AppS
 
 def test_a_plan_is_kept_until_nobody_asks_for_it(server: AppServer, alice: Person) -> None:
     """The comment's platform wants the plan of the post; what is published is told by the post's own row."""
-    assert publish(alice)["status"] == "published"
-    main, comment = server.rows(Intent)
+    result = publish(alice)
+    assert result["status"] == "published"
+    comment, main = sorted(server.rows(Intent, post=result["postId"]), key=lambda row: row["step"])
     assert '"text": "main"' in main["plan"]
     assert intents.hash_remote_id(json.loads(main["result"])["uri"]) == main["remote"]
     body = {"text": "alone", "targets": [{"accountId": alice.bluesky}]}
@@ -124,6 +130,7 @@ def test_a_plan_is_kept_until_nobody_asks_for_it(server: AppServer, alice: Perso
 def test_the_plan_of_what_is_not_published_stays(server: AppServer, alice: Person) -> None:
     fault = {"fault": "status:400", "platform": "bluesky", "operation": "*putRecord", "nth": 1}
     server.lab.lab.faults.add([fault])
-    assert publish(alice)["status"] == "rejected"
-    (intent,) = server.rows(Intent)
+    result = publish(alice)
+    assert result["status"] == "rejected"
+    (intent,) = server.rows(Intent, post=result["postId"])
     assert json.loads(intent["plan"])["record"]["text"] == "main"

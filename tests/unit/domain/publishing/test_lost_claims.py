@@ -88,6 +88,11 @@ UNCHECKED = {"intents.check_claim", "intents.record", "intents.record_all"}
 
 
 @pytest.fixture
+def server(open_shared: Callable[..., AppServer]) -> AppServer:
+    return open_shared()
+
+
+@pytest.fixture
 def taken(server: AppServer, alice: Person) -> RunSnapshot:
     return claim_post(server, alice)
 

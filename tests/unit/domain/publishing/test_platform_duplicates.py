@@ -22,11 +22,11 @@ HIDDEN_MS = 3_600_000
 
 
 @pytest.fixture
-def server(make_server: Callable[..., AppServer], lab: SimulatorThread) -> AppServer:
+def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -> AppServer:
     app = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
-    sites = {name: {"api_base": lab.origin(name), **app} for name in ("linkedin", "twitter")}
-    sites["facebook"] = {"api_base": lab.origin("facebook")}
-    return make_server(platforms=sites, publishing={"settle_horizon": 1})
+    sites = {name: {"api_base": shared_lab.origin(name), **app} for name in ("linkedin", "twitter")}
+    sites["facebook"] = {"api_base": shared_lab.origin("facebook")}
+    return open_shared(platforms=sites, publishing={"settle_horizon": 1})
 
 
 @pytest.fixture
