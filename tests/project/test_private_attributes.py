@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -33,10 +34,12 @@ def names_in(tree: ast.AST) -> Iterator[str]:
 
 @functools.cache
 def names_of(library: str) -> frozenset[str]:
+    """Every private name that stands in its files."""
     spec = find_spec(library)
     assert spec is not None
     assert spec.origin is not None
-    return frozenset(name for path in Path(spec.origin).parent.rglob("*.py") for name in names_in(parse_file(path)))
+    texts = (path.read_text(encoding="utf-8") for path in Path(spec.origin).parent.rglob("*.py"))
+    return frozenset(name for text in texts for name in re.findall(r"\b_[A-Za-z]\w*", text))
 
 
 @functools.cache
