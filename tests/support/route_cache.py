@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from types import CodeType, SimpleNamespace
 from typing import Any
 
@@ -34,6 +35,8 @@ def cache_routes() -> None:
     router.BaseRouter._render = _render  # type: ignore[method-assign]
     route.Route.segments = property(_segments)  # type: ignore[assignment,method-assign]
     Sanic.finalize_middleware = _finalize_middleware  # type: ignore[method-assign]
+    Sanic._determine_error_format = _determine_error_format  # type: ignore[method-assign]
+    sys.modules.setdefault("sanic_ext", None)  # type: ignore[arg-type]  # each app looks for it on the disk
 
 
 def _share_app_routes() -> None:
@@ -94,6 +97,20 @@ def _segments(self: Any) -> tuple[str, ...]:
 def _generalized(parts: tuple[str, ...], labels: tuple[tuple[int, str], ...]) -> tuple[str, ...]:
     found = {at: f"<__dynamic__:{label}>" for at, label in labels}
     return tuple(found.get(at, part) for at, part in enumerate(parts))
+
+
+_error_formats: dict[CodeType, str] = {}
+_read_error_format = Sanic._determine_error_format
+
+
+def _determine_error_format(self: Any, handler: Any) -> str:
+    """By the source of a handler, which is read and parsed once."""
+    code = getattr(handler, "__code__", None)
+    if code is None:
+        return _read_error_format(self, handler)
+    if code not in _error_formats:
+        _error_formats[code] = _read_error_format(self, handler)
+    return _error_formats[code]
 
 
 _signatures: dict[CodeType, inspect.Signature] = {}

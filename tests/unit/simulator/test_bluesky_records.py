@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from socialpub.simulator.link_pages import png
+from socialpub.simulator.server import SimulatorThread
 from tests.support.bluesky_user import KEY, BlueskyUser, FixedClock, make_record
 
 OTHER_KEY = "3n2qaialwncul"
@@ -31,6 +34,17 @@ def complaint(alice: BlueskyUser, **fields: Any) -> str | None:
 # --- Validation -----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def writer() -> Iterator[BlueskyUser]:
+    """A user whose records are only checked; all tests of validation share the simulator."""
+    with SimulatorThread(FixedClock(), platforms=["bluesky"]) as simulator:
+        account = simulator.lab.add_account("bluesky", handle="alice.test", displayName="Alice")
+        with httpx.Client(base_url=simulator.origin("bluesky"), timeout=60) as client:
+            writer = BlueskyUser(simulator, client, account)
+            writer.log_in()
+            yield writer
+
+
 @pytest.mark.parametrize(
     "text, expected",
     [
@@ -47,8 +61,8 @@ def complaint(alice: BlueskyUser, **fields: Any) -> str | None:
         ([1, 2, 3], "Expected string value type (got [1, 2, ...]) at $.record.text"),
     ],
 )
-def test_the_text_is_measured_in_graphemes_and_bytes(alice: BlueskyUser, text: Any, expected: str | None) -> None:
-    assert complaint(alice, text=text) == expected
+def test_the_text_is_measured_in_graphemes_and_bytes(writer: BlueskyUser, text: Any, expected: str | None) -> None:
+    assert complaint(writer, text=text) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,9 +82,9 @@ def test_the_text_is_measured_in_graphemes_and_bytes(alice: BlueskyUser, text: A
         ("2026-11-20T12:00:00." + "1" * 50 + "Z", False),
     ],
 )
-def test_the_date_has_a_time_and_a_zone(alice: BlueskyUser, created_at: str, good: bool) -> None:
+def test_the_date_has_a_time_and_a_zone(writer: BlueskyUser, created_at: str, good: bool) -> None:
     expected = None if good else f'Invalid datetime (got "{created_at}") at $.record.createdAt'
-    assert complaint(alice, createdAt=created_at) == expected
+    assert complaint(writer, createdAt=created_at) == expected
 
 
 @pytest.mark.parametrize(
@@ -78,8 +92,8 @@ def test_the_date_has_a_time_and_a_zone(alice: BlueskyUser, created_at: str, goo
     [("en", True), ("zh-Hant-TW", True), ("de-DE-1996", True), ("x-private", True), ("i-klingon", True)]
     + [(language, False) for language in ("e", "english", "EN", "en_US", "en-", "", "123")],
 )
-def test_languages_are_bcp_47(alice: BlueskyUser, language: str, good: bool) -> None:
-    assert complaint(alice, langs=[language]) == (
+def test_languages_are_bcp_47(writer: BlueskyUser, language: str, good: bool) -> None:
+    assert complaint(writer, langs=[language]) == (
         None if good else f'Invalid language (got "{language}") at $.record.langs[0]'
     )
 
@@ -122,8 +136,8 @@ RANGE = {"byteStart": 0, "byteEnd": 4}
         ),
     ],
 )
-def test_facets_are_checked_by_shape(alice: BlueskyUser, facet: dict[str, Any], expected: str | None) -> None:
-    assert complaint(alice, text="news", facets=[facet]) == (expected and expected.format("$.record.facets[0]"))
+def test_facets_are_checked_by_shape(writer: BlueskyUser, facet: dict[str, Any], expected: str | None) -> None:
+    assert complaint(writer, text="news", facets=[facet]) == (expected and expected.format("$.record.facets[0]"))
 
 
 def test_a_fraction_is_no_value_of_a_record(alice: BlueskyUser) -> None:
@@ -163,8 +177,8 @@ CARD = {"uri": "https://example.com", "title": "t", "description": "d"}
         ),
     ],
 )
-def test_embeds_are_checked_by_shape(alice: BlueskyUser, embed: dict[str, Any], expected: str | None) -> None:
-    assert complaint(alice, embed=embed) == expected
+def test_embeds_are_checked_by_shape(writer: BlueskyUser, embed: dict[str, Any], expected: str | None) -> None:
+    assert complaint(writer, embed=embed) == expected
 
 
 def test_without_validation_anything_is_taken(alice: BlueskyUser) -> None:

@@ -148,7 +148,13 @@ def killed(server: AppServer, account: str, point: str) -> int:
     return run.returncode
 
 
-@pytest.mark.parametrize("point", ["tok.after_intent", "tok.after_send", "tok.after_reply", "tok.after_commit"])
+# All of them are in test_token_refresh_by_platform.py too, without a process.
+RARE = [
+    pytest.param(point, marks=pytest.mark.slow) for point in ("tok.after_intent", "tok.after_send", "tok.after_commit")
+]
+
+
+@pytest.mark.parametrize("point", [*RARE, "tok.after_reply"])
 def test_a_process_killed_while_it_renews_costs_no_account(server: AppServer, alice: Person, point: str) -> None:
     server.stop()
     assert killed(server, alice.bluesky, point) == -signal.SIGKILL

@@ -53,16 +53,17 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A web server with an image and a video, and its folder."""
-    (tmp_path / "a.jpg").write_bytes(jpeg())
-    (tmp_path / "v.mp4").write_bytes(mp4(filler=2_500_000))
-    handler = functools.partial(_Quiet, directory=str(tmp_path))
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "a.jpg").write_bytes(jpeg())
+    (folder / "v.mp4").write_bytes(mp4(filler=2_500_000))
+    handler = functools.partial(_Quiet, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", tmp_path
+    yield f"http://127.0.0.1:{server.server_port}", folder
     server.shutdown()
     thread.join()
     server.server_close()
