@@ -46,6 +46,7 @@ MODULES: dict[str, ModuleType] = {"facebook": facebook, "instagram": instagram, 
 PUBLISH = {"facebook": "feed.post", "instagram": "containers.publish", "threads": "containers.publish"}
 CALLBACK = "https://pub.example/connect/callback"
 DAY = 86_400_000
+PIECE = 64 * 1024  # bytes of a video that Facebook wants at once
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -58,7 +59,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]
     """A web server with an image and a video, and its folder."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "a.jpg").write_bytes(jpeg())
-    (folder / "v.mp4").write_bytes(mp4(filler=2_500_000))
+    (folder / "v.mp4").write_bytes(mp4(filler=PIECE * 5 // 2))
     handler = functools.partial(_Quiet, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -94,6 +95,8 @@ def line(
     client: outbound.HttpClient,
     files: tuple[str, Path],
 ) -> Line:
+    if request.param == "facebook":
+        simulator.lab.fake("facebook").videos.piece = PIECE  # type: ignore[attr-defined]
     return Line(request.param, simulator, clock, connect_alice(request.param, simulator, client), files)
 
 
