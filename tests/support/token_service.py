@@ -23,8 +23,8 @@ from socialpub.platforms.contract import AccountIdentity, OAuthFlow, RefreshPoli
 from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.database import Tx
-from socialpub.store.schema import migration
 from socialpub.store.schema.models import Account, Batch, Event, Instance, Post
+from tests.support.new_database import create_database
 from tests.support.oauth_server import HOST, FixedClock, OAuthSetup, open_setup
 
 NAME = "twitter"  # any will do: its declaration is replaced
@@ -145,7 +145,7 @@ def open_token_service(
         publishing={"threads": 64},
         platforms={NAME: {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "token_url": f"{HOST}/token"}},
     )
-    migration.migrate(settings.database_path)
+    create_database(settings.database_path)
     runtime = Runtime(settings, load_vault(settings), clock=upstream.clock, client=lambda *_: upstream.wire)
     home = TokenService(open_context(runtime), upstream)
     home.connect()

@@ -9,13 +9,13 @@ import pytest
 
 from socialpub.base import fault_injection
 from socialpub.store.database import Database
-from socialpub.store.schema import migration
+from tests.support.new_database import create_database
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "socialpub.db"
-    migration.migrate(path)
+    create_database(path)
     return path
 
 

@@ -15,16 +15,16 @@ from socialpub.domain.context.app_context import AppContext, close_context, open
 from socialpub.domain.posts import post_log_query
 from socialpub.domain.posts.post_log_query import PostFilter
 from socialpub.store import casefold, database, search
-from socialpub.store.schema import migration
 from socialpub.store.schema.models import Post
 from tests.support import post_rows as kit
+from tests.support.new_database import create_database
 
 WHERE: dict[str, Any] = {"organization": "0190-org-aaa", "profile": "0190-one-p01"}
 
 
 def _open(path: Path) -> AppContext:
     settings = Settings(database={"url": str(path)})
-    migration.migrate(settings.database_path)
+    create_database(settings.database_path)
     return open_context(Runtime(settings, load_vault(settings)))
 
 

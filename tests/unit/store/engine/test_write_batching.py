@@ -14,8 +14,8 @@ from socialpub.base.errors import ApiError
 from socialpub.store.database import Database, Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries.bulk import ROWS_MAX, BulkInsert, BulkUpdate
-from socialpub.store.schema import migration
 from tests.support.app_server import blocked_writer
+from tests.support.new_database import create_database
 
 ONES = BulkInsert("INSERT INTO one (name, other, kind)", own=2, shared=1)
 TURNED = BulkInsert(
@@ -29,7 +29,7 @@ CHANGED = BulkUpdate(
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    migration.migrate(tmp_path / "socialpub.db")
+    create_database(tmp_path / "socialpub.db")
     database = Database(tmp_path / "socialpub.db").open()
     database.write(lambda tx: sql.execute("CREATE TABLE one (name TEXT UNIQUE, other, kind)")).result()
     yield database
