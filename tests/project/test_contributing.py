@@ -203,7 +203,7 @@ TABLES = (
     ("ninth", "tests/unit/platforms tests/unit/simulator tests/unit/domain tests/project/test_source.py", 150),
     ("rules_catalogue or options or settings", "tests/unit/platforms/contract tests/unit/base/test_settings.py", 200),
     ("", "tests/api/openapi/test_document.py tests/api/docs/test_docs_pages.py tests/project/test_source.py", 300),
-    ("table or roles or another_way or api-keys", "tests/isolation/test_lost_authority.py", 5),
+    ("table or roles or another_way or v1", "tests/isolation/test_lost_authority.py", 4),
     ("", "tests/project/test_action_owners.py", 20),
     (
         "demo or simulator or target or options",
