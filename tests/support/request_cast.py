@@ -49,6 +49,20 @@ class RequestCast:
         return str(result["postId"])
 
 
+class LazyRequestCast(RequestCast):
+    """A cast whose second and third person are made once a test names them: most tests are of one person."""
+
+    def __init__(self, server: AppServer, alice: Person, make: Callable[[str], Person]) -> None:
+        self.server, self.alice, self._make = server, alice, make
+
+    def __getattr__(self, name: str) -> Person:
+        if name not in ("bob", "charlie"):
+            raise AttributeError(name)
+        person = self._make(name)
+        setattr(self, name, person)
+        return person
+
+
 Send = Callable[[RequestCast], httpx.Response]
 
 

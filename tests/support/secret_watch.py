@@ -107,9 +107,13 @@ class SecretWatch:
         if response.headers.get("Content-Type", "").startswith(("application/json", "text/")):
             self.answers.append(_without_shown_once(response))
 
-    def leaks(self, home: Path) -> list[str]:
-        """Each secret in the clear, as the place and its beginning."""
-        places = {"log": self.lines, "answer": self.answers, **_database(home)}
+    def leaks(self, home: Path, *, is_open: bool = False) -> list[str]:
+        """Each secret in the clear, as the place and its beginning.
+
+        `is_open`: the server still runs, so the bytes of its files are left alone: its process would lose its locks on
+        what was opened and closed.
+        """
+        places = {"log": self.lines, "answer": self.answers, **_database(home, is_open)}
         wanted = self.secrets | self._passwords()
         # Once for all places, in a fraction of the time; which one it is matters only where something was found.
         others = [text for place, texts in places.items() if place != "answer" for text in texts]
@@ -159,9 +163,10 @@ def _secrets(value: Any) -> Iterator[str]:
         yield from _secrets(inner)
 
 
-def _database(home: Path) -> dict[str, list[str]]:
+def _database(home: Path, is_open: bool) -> dict[str, list[str]]:
     """The text of every row, and every byte of the files: also what is not checkpointed yet."""
-    found = {path.name: [_without_zeros(path.read_bytes())] for path in home.glob("socialpub.db*") if path.is_file()}
+    files = [] if is_open else [path for path in home.glob("socialpub.db*") if path.is_file()]
+    found = {path.name: [_without_zeros(path.read_bytes())] for path in files}
     with contextlib.suppress(sqlite3.DatabaseError):  # a test may have damaged it
         found |= {f"table {name}": list(texts) for name, texts in _tables(home / "socialpub.db")}
     return found

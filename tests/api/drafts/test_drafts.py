@@ -79,6 +79,7 @@ def test_a_stored_file_that_breaks_a_rule_is_a_problem(world: RequestCast) -> No
 # --- Refusals ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("bob", "charlie")
 def test_a_profile_or_an_account_that_is_not_the_callers(world: RequestCast) -> None:
     with unchanged(world.server):
         for account in (world.charlie.bluesky, UNKNOWN_ID):

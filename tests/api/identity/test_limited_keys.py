@@ -107,6 +107,7 @@ def test_bad_limits_are_all_told_and_nothing_is_written(server: AppServer, alice
     assert [issue["path"] for issue in error_of(answer)["platformResponse"]] == paths
 
 
+@pytest.mark.usefixtures("bob", "charlie")
 def test_an_account_out_of_the_keys_reach_is_not_found(world: RequestCast) -> None:
     browser = sign_in(world.server, world.alice.organization)
     of_bob = {"profileId": world.bob.profile}

@@ -83,6 +83,13 @@ ELSEWHERE = {
 }
 
 
+@pytest.fixture
+def world(world: RequestCast) -> RequestCast:
+    """With Bob, so that there are two profiles, and two accounts of one platform."""
+    assert world.bob.bluesky
+    return world
+
+
 @pytest.mark.parametrize("case", REFUSED_REQUESTS, ids=str)
 def test_a_request_that_breaks_a_rule_is_refused_by_it(case: RefusedRequest, world: RequestCast) -> None:
     answer = case.send(world)

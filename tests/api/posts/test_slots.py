@@ -81,6 +81,7 @@ def test_wrong_slots_are_refused_with_every_failure(body: dict[str, Any], rules:
     assert [".".join(map(str, issue["path"])) for issue in error_of(answer)["platformResponse"]] == rules
 
 
+@pytest.mark.usefixtures("bob", "charlie")
 def test_the_profile_is_named_unless_there_is_one(world: RequestCast) -> None:
     """Alice's and Bob's profile are in one organization; Bob's key is bound to his."""
     for answer in (world.alice.api.get("/v1/slots"), world.alice.api.put("/v1/slots", json=BERLIN)):
@@ -92,6 +93,7 @@ def test_the_profile_is_named_unless_there_is_one(world: RequestCast) -> None:
     assert world.charlie.api.put("/v1/slots", json=BERLIN).status_code == 200
 
 
+@pytest.mark.usefixtures("bob", "charlie")
 def test_slots_of_others_are_not_found(world: RequestCast) -> None:
     with unchanged(world.server):
         for named in (world.charlie.profile, UNKNOWN_ID):
