@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from urllib.parse import urldefrag
@@ -12,6 +14,7 @@ from tests.support.app_server import ApiClient
 CONSOLES = {row.console.url for row in platforms.PLATFORMS.values() if row.console}  # links that lead elsewhere
 
 
+BLOCK = re.compile(r"<pre[^>]*><code>(.*?)</code></pre>", re.DOTALL)
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 
 
@@ -23,7 +26,7 @@ class ParsedPage(HTMLParser):
         self.links: list[str] = []
         self.ids: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
+        self.text, self.source = "", text
         self.size = len(text.encode())
         self.feed(text)
 
@@ -35,6 +38,11 @@ class ParsedPage(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+def read_code_blocks(page: str) -> list[str]:
+    """Return the code blocks of a page as a reader copies them."""
+    return [html.unescape(block).strip("\n") for block in BLOCK.findall(page)]
 
 
 def crawl_pages(api: ApiClient) -> Iterator[tuple[str, ParsedPage]]:

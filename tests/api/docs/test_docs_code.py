@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import json
 import os
 import re
@@ -20,19 +19,16 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.domain.accounts.connect import build_redirect_uri
 from socialpub.platforms.contract import Board
 from socialpub.web.api.keys import KEY
 from socialpub.web.api.notifications import CHANNEL
 from socialpub.web.api.webhooks import DELIVERY_ROW, ENDPOINT
 from socialpub.web.docs import pages as docs
 from socialpub.web.docs import reference
-from socialpub.web.docs.guides import GUIDES, read_code
-from socialpub.web.html.templates import read_source as html_source
 from socialpub.web.openapi import examples
 from tests.support.app_server import ApiClient
 from tests.support.openapi_judge import lose_post, reject_post, sign_in
-from tests.support.parsed_pages import BROWSER, crawl_pages
+from tests.support.parsed_pages import BROWSER, read_code_blocks
 from tests.support.ports import free_port
 from tests.support.post_drafts import new_draft, tag_of
 from tests.support.request_cast import RequestCast, make_picture
@@ -40,13 +36,7 @@ from tests.support.soak.soak_world import wait_for
 from tests.support.webhook_endpoints import register_endpoint
 from tests.support.webhook_receiver import WebhookReceiver
 
-_BLOCK = re.compile(r"<pre[^>]*><code>(.*?)</code></pre>", re.DOTALL)
 PASSWORD = "abcd-efgh-ijkl-mnop"
-
-
-def blocks(page: str) -> list[str]:
-    """The code blocks of a page as a reader copies them."""
-    return [html.unescape(block).strip("\n") for block in _BLOCK.findall(page)]
 
 
 @pytest.fixture
@@ -107,7 +97,7 @@ def filled_in(world: RequestCast, script: str) -> str:
 @pytest.fixture
 def start(world: RequestCast) -> dict[str, str]:
     """The code of the page by file name, read from the page itself."""
-    shown = blocks(world.server.api().get("/docs/start", headers=BROWSER).text)
+    shown = read_code_blocks(world.server.api().get("/docs/start", headers=BROWSER).text)
     assert len(shown) == len(docs.START_FILES)
     by_file = docs.build_start_code(world.server.service.base_url)
     code = {name: next(block for block in shown if block == text.strip("\n")) for name, text in by_file.items()}
@@ -198,7 +188,7 @@ def until_open(port: int) -> None:
 
 
 def test_the_first_example_of_the_index_works_as_it_stands(world: RequestCast, shell: Shell) -> None:
-    environment, publish = blocks(world.server.api().get("/docs", headers=BROWSER).text)
+    environment, publish = read_code_blocks(world.server.api().get("/docs", headers=BROWSER).text)
     (published,) = shell.run("\n".join((filled_in(world, environment), publish)))
     assert published["results"][0]["status"] == "published"
 
@@ -312,28 +302,3 @@ def test_every_command_line_of_the_reference_is_executed(
                 if status not in expected:
                     wrong.append((status, line, answers))
     assert wrong == []
-
-
-def test_every_block_of_every_page_is_one_that_is_tested(world: RequestCast) -> None:
-    """Command lines are run above, verifiers in their own file; every other block must be JSON."""
-    document = world.server.api().get("/openapi.json").json()
-    lines = {
-        request["curl"]
-        for path, methods in document["paths"].items()
-        for method, entry in methods.items()
-        for request in reference.build_operation_view(document, method.upper(), path, entry)["requests"]
-    }
-    code = {text.strip("\n") for text in docs.build_start_code(world.server.service.base_url).values()}
-    code |= {
-        "".join(docs.build_start_code(world.server.service.base_url)[name] for name in docs.INDEX_FILES).strip("\n")
-    }
-    code |= {html_source(f"docs/verifiers/{file}").strip("\n") for file in reference.VERIFIERS.values()}
-    code |= {text.strip("\n") for name in GUIDES for text in read_code(name).values()}
-    addresses = {build_redirect_uri(world.server.service, row) for row in platforms.PLATFORMS.values() if row.oauth}
-    api, pages = world.server.api(), 0
-    for path, _ in crawl_pages(api):
-        pages += 1
-        for block in blocks(api.get(path, headers=BROWSER).text):
-            if block.strip("\n") not in lines | code | addresses:
-                json.loads(block)
-    assert pages > 100

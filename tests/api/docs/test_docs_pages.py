@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from urllib.parse import quote, urldefrag
 
@@ -15,17 +16,19 @@ from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.commands.command_table import build_root
+from socialpub.domain.accounts.connect import build_redirect_uri
 from socialpub.domain.events.events import EVENTS
 from socialpub.web.docs import pages as docs
 from socialpub.web.docs import reference
-from socialpub.web.docs.guides import GUIDES
+from socialpub.web.docs.guides import GUIDES, read_code
 from socialpub.web.html import templates
+from socialpub.web.html.templates import read_source
 from socialpub.web.openapi.field_descriptions import FIELD_DESCRIPTIONS
 from socialpub.web.routes import ROUTES
 from socialpub_client.commands.exit_codes import MEANINGS
 from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.openapi_document import DOCUMENT, schema_name
-from tests.support.parsed_pages import BROWSER, CONSOLES, ParsedPage, crawl_pages
+from tests.support.parsed_pages import BROWSER, CONSOLES, ParsedPage, crawl_pages, read_code_blocks
 from tests.support.request_cast import RequestCast
 
 PAGES = [
@@ -92,11 +95,11 @@ def fetch(api: ApiClient, path: str) -> ParsedPage:
 # --- Complete ----------------------------------------------------------------------------------------------------
 
 
-def test_every_error_code_and_every_rule_has_its_page(api: ApiClient) -> None:
+def test_every_error_code_and_every_rule_has_its_page(api: ApiClient, crawled: dict[str, ParsedPage]) -> None:
     for code, row in ERRORS.items():
-        assert row.message.replace("`", "") in fetch(api, f"/docs/errors/{code}").text
+        assert row.message.replace("`", "") in crawled[f"/docs/errors/{code}"].text
     for rule in api.get("/v1/rules").json()["data"]:
-        shown = fetch(api, "/docs/rules/" + rule["rule"])
+        shown = crawled["/docs/rules/" + rule["rule"]]
         assert rule["message"].replace("`", "") in shown.text, rule["rule"]
         assert rule["remediation"].replace("`", "") in shown.text, rule["rule"]
         assert rule["source"] in shown.text, rule["rule"]
@@ -110,11 +113,11 @@ def test_rule_shared_by_platform_and_service_is_listed_once(api: ApiClient) -> N
     assert {"/docs/errors/platform_rejected", "/docs/errors/validation_failed"} <= set(links)
 
 
-def test_every_code_stands_in_the_index_and_every_rule_on_a_page_of_it(api: ApiClient) -> None:
-    index = fetch(api, "/docs").links
+def test_every_code_stands_in_the_index_and_every_rule_on_a_page_of_it(crawled: dict[str, ParsedPage]) -> None:
+    index = crawled["/docs"].links
     assert {f"/docs/errors/{code}" for code in ERRORS} <= set(index)
     pages = {urldefrag(link)[0] for link in index if link.endswith("#rules") or link == "/docs/rules"}
-    rules = {link for page in pages for link in fetch(api, page).links if link.startswith("/docs/rules/")}
+    rules = {link for page in pages for link in crawled[page].links if link.startswith("/docs/rules/")}
     assert rules == {f"/docs/rules/{rule}" for rule in (*SERVICE_RULES, *platforms.CATALOGUE)}
 
 
@@ -206,22 +209,22 @@ def test_the_settings_page_shows_no_value_in_use(api: ApiClient, server: AppServ
     assert "127.0.0.1" in shown  # the default host
 
 
-def test_every_operation_and_schema_stands_in_the_reference(api: ApiClient) -> None:
-    shown = fetch(api, "/docs/reference")
+def test_every_operation_and_schema_stands_in_the_reference(api: ApiClient, crawled: dict[str, ParsedPage]) -> None:
+    shown = crawled["/docs/reference"]
     operations = [entry for methods in DOCUMENT["paths"].values() for entry in methods.values()]
     assert {entry["operationId"] for entry in operations} <= set(shown.ids)
     assert set(DOCUMENT["components"]["schemas"]) <= set(shown.ids)
-    listed = fetch(api, "/docs/reference/schemas")
+    listed = crawled["/docs/reference/schemas"]
     for name, schema in DOCUMENT["components"]["schemas"].items():
         assert name in listed.ids
-        page = fetch(api, f"/docs/reference/schemas/{name}").text
+        page = crawled[f"/docs/reference/schemas/{name}"].text
         assert [field for field in schema.get("properties", {}) if field not in page] == []
     for path, methods in DOCUMENT["paths"].items():
         assert path in shown.text
         for entry in methods.values():
-            part = fetch(api, f"/docs/reference/{reference.to_slug(entry['tags'][0])}")
+            part = crawled[f"/docs/reference/{reference.to_slug(entry['tags'][0])}"]
             assert entry["operationId"] in part.ids
-            page = fetch(api, f"/docs/reference/operations/{entry['operationId']}").text
+            page = crawled[f"/docs/reference/operations/{entry['operationId']}"].text
             assert path in page
             assert entry["summary"] in page
     for unknown in ("reference/none", "reference/schemas/None", "reference/operations/none", "events/none"):
@@ -284,6 +287,30 @@ def test_every_code_block_has_a_copy_button(crawled: dict[str, ParsedPage]) -> N
         blocks = [attributes for tag, attributes in page.tags if tag == "pre"]
         buttons = [attributes for tag, attributes in page.tags if tag == "button" and "data-copy" in attributes]
         assert len(blocks) == len(buttons), path
+
+
+def test_every_block_of_every_page_is_one_that_is_tested(
+    api: ApiClient, server: AppServer, crawled: dict[str, ParsedPage]
+) -> None:
+    """`test_docs_code.py` runs command lines, another file the verifiers; every other block must be JSON."""
+    document = api.get("/openapi.json").json()
+    tested = {
+        request["curl"]
+        for path, methods in document["paths"].items()
+        for method, entry in methods.items()
+        for request in reference.build_operation_view(document, method.upper(), path, entry)["requests"]
+    }
+    start = docs.build_start_code(server.service.base_url)
+    code = [*start.values(), "".join(start[name] for name in docs.INDEX_FILES)]
+    code += [read_source(f"docs/verifiers/{file}") for file in reference.VERIFIERS.values()]
+    code += [text for name in GUIDES for text in read_code(name).values()]
+    tested |= {text.strip("\n") for text in code}
+    tested |= {build_redirect_uri(server.service, row) for row in platforms.PLATFORMS.values() if row.oauth}
+    assert len(crawled) > 100
+    for page in crawled.values():
+        for block in read_code_blocks(page.source):
+            if block not in tested:
+                json.loads(block)
 
 
 @pytest.mark.parametrize("name", platforms.PLATFORMS)

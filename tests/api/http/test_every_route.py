@@ -55,33 +55,33 @@ def allowed(path: str) -> set[str]:
     return methods | ({"HEAD"} if "GET" in methods else set())
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_options_names_the_methods_without_a_key(path: str, nobody: ApiClient) -> None:
-    answer = nobody.options(route_address(path))
-    assert answer.status_code == 204
-    assert answer.content == b""
-    assert answer.headers["Allow"] == ", ".join(sorted(allowed(path)))
-    assert not [name for name in answer.headers if name.startswith("access-control")]
+def test_options_names_the_methods_without_a_key(nobody: ApiClient) -> None:
+    for path in PATHS:
+        answer = nobody.options(route_address(path))
+        assert (answer.status_code, answer.content) == (204, b""), path
+        assert answer.headers["Allow"] == ", ".join(sorted(allowed(path))), path
+        assert not [name for name in answer.headers if name.startswith("access-control")], path
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_wrong_method_is_405_with_allow_before_any_key(path: str, nobody: ApiClient) -> None:
-    for method in set(METHODS) - allowed(path):
-        answer = nobody.request(method, route_address(path))
-        assert answer.status_code == 405, method
-        assert answer.headers["Allow"] == ", ".join(sorted(allowed(path)))
-        if method != "HEAD":
-            assert (error_of(answer)["code"], error_of(answer)["rule"]) == ("validation_failed", "http.method")
+def test_a_wrong_method_is_405_with_allow_before_any_key(nobody: ApiClient) -> None:
+    for path in PATHS:
+        for method in set(METHODS) - allowed(path):
+            answer = nobody.request(method, route_address(path))
+            assert answer.status_code == 405, (method, path)
+            assert answer.headers["Allow"] == ", ".join(sorted(allowed(path))), (method, path)
+            if method != "HEAD":
+                assert (error_of(answer)["code"], error_of(answer)["rule"]) == ("validation_failed", "http.method")
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if "GET" in allowed(path)])
-def test_head_is_get_without_a_body(path: str, corpus: RequestCast) -> None:
-    get, head = corpus.alice.api.get(route_address(path)), corpus.alice.api.head(route_address(path))
-    assert head.content == b""
-    assert head.status_code == get.status_code
-    for name in ("Content-Type", "Content-Length"):
-        if get.status_code == 200:
-            assert head.headers[name] == get.headers[name], name
+def test_head_is_get_without_a_body(corpus: RequestCast) -> None:
+    for path in PATHS:
+        if "GET" not in allowed(path):
+            continue
+        get, head = corpus.alice.api.get(route_address(path)), corpus.alice.api.head(route_address(path))
+        assert (head.content, head.status_code) == (b"", get.status_code), path
+        for name in ("Content-Type", "Content-Length"):
+            if get.status_code == 200:
+                assert head.headers[name] == get.headers[name], (name, path)
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -6,6 +6,7 @@ Following a hint never publishes earlier than was asked for.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -137,9 +138,15 @@ NAMES = [(tool, name, meant) for tool, names in TOOLS.items() for name, meant in
 TRIALS = [name for _, name, meant in NAMES if meant in (TIME, VALIDATE, QUEUE, ZONE, WHEN)]
 
 
-def hint_of(corpus: RequestCast, body: dict[str, Any]) -> dict[str, Any]:
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left(corpus: RequestCast) -> Iterator[None]:
+    """None of these requests leaves anything behind."""
     with unchanged(corpus.server):
-        error = error_of(corpus.alice.api.publish(body))
+        yield
+
+
+def hint_of(corpus: RequestCast, body: dict[str, Any]) -> dict[str, Any]:
+    error = error_of(corpus.alice.api.publish(body))
     assert error["code"] == "validation_failed"
     assert "publishNow" not in error["remediation"].partition("Known here")[0]
     return error
@@ -154,24 +161,23 @@ def test_another_tools_name_is_answered_with_ours(tool: str, name: str, meant: s
     assert error["message"].startswith(f"{name}: ")
 
 
-@pytest.mark.parametrize("name", TRIALS)
 @pytest.mark.parametrize("place", [[], ["targets", 0], ["media", 0], ["firstComment"], ["targets", 0, "options"]])
-def test_a_time_or_a_trial_is_never_said_to_be_removed(place: list[str | int], name: str, corpus: RequestCast) -> None:
-    body = corpus.body(
-        targets=[corpus.target(options={"platform": "bluesky"})],
-        media=[{"kind": "image", "url": "https://example.com/a.png"}],
-        firstComment={"text": "first"},
-    )
-    at: Any = body
-    for part in place:
-        at = at[part]
-    at[name] = True
-    assert "remove" not in hint_of(corpus, body)["remediation"]
+def test_a_time_or_a_trial_is_never_said_to_be_removed(place: list[str | int], corpus: RequestCast) -> None:
+    for name in TRIALS:
+        body = corpus.body(
+            targets=[corpus.target(options={"platform": "bluesky"})],
+            media=[{"kind": "image", "url": "https://example.com/a.png"}],
+            firstComment={"text": "first"},
+        )
+        at: Any = body
+        for part in place:
+            at = at[part]
+        at[name] = True
+        assert "remove" not in hint_of(corpus, body)["remediation"], name
 
 
 def test_a_trial_in_the_query_is_no_word_to_remove(corpus: RequestCast) -> None:
-    with unchanged(corpus.server):
-        answer = corpus.alice.api.post("/v1/posts?dryRun=true", json=corpus.body())
+    answer = corpus.alice.api.post("/v1/posts?dryRun=true", json=corpus.body())
     assert answer.status_code == 400
     assert "remove" not in error_of(answer)["remediation"]
 
@@ -231,8 +237,7 @@ def test_options_list_the_fields_of_the_platform_that_the_body_names(
 
 def test_options_without_a_platform_list_the_platforms(corpus: RequestCast) -> None:
     targets = [corpus.target(), corpus.target(options={"langs": ["de"]})]
-    with unchanged(corpus.server):
-        error = error_of(corpus.post(targets=targets))
+    error = error_of(corpus.post(targets=targets))
     (missing,) = error["platformResponse"]
     assert missing["path"] == ["targets", 1, "options", "platform"]
     for platform in ("bluesky", "facebook", "instagram", "linkedin", "pinterest", "threads", "tiktok", "twitter"):
@@ -260,8 +265,7 @@ TOP = list_fields(PublishRequest, [])
 def test_a_known_field_in_other_letters_names_that_field(field: str, corpus: RequestCast) -> None:
     """`publishNow` too: whoever writes `publish_now` has asked for just that."""
     for name in spellings(field):
-        with unchanged(corpus.server):
-            error = error_of(corpus.alice.api.publish(corpus.body(**{name: True})))
+        error = error_of(corpus.alice.api.publish(corpus.body(**{name: True})))
         assert f"did you mean `{field}`?" in error["remediation"], name
         assert f"did you mean `{field}`?" in error["message"], name
 
@@ -283,10 +287,9 @@ PLATFORM_NAMES = {
 def test_a_platform_by_another_name_is_named(given: str, meant: str, corpus: RequestCast) -> None:
     """As a target, as the tag of options, and as a filter."""
     asked = f"did you mean `{meant}`?"
-    with unchanged(corpus.server):
-        target = error_of(corpus.alice.api.publish({"text": "x", "targets": [{"platform": given}]}))
-        tagged = error_of(corpus.post(targets=[corpus.target(options={"platform": given})]))
-        listed = error_of(corpus.alice.api.get("/v1/posts", params={"platform": given}))
+    target = error_of(corpus.alice.api.publish({"text": "x", "targets": [{"platform": given}]}))
+    tagged = error_of(corpus.post(targets=[corpus.target(options={"platform": given})]))
+    listed = error_of(corpus.alice.api.get("/v1/posts", params={"platform": given}))
     for error in (target, tagged, listed):
         assert asked in error["remediation"], error
         assert asked in error["platformResponse"][0]["message"]
@@ -295,15 +298,13 @@ def test_a_platform_by_another_name_is_named(given: str, meant: str, corpus: Req
 
 @pytest.mark.parametrize("given", ["myspace", "", "?", "mastodon", "y" * 5000, "\u0000"])
 def test_a_platform_that_nobody_knows_is_not_guessed(given: str, corpus: RequestCast) -> None:
-    with unchanged(corpus.server):
-        error = error_of(corpus.alice.api.publish({"text": "x", "targets": [{"platform": given}]}))
+    error = error_of(corpus.alice.api.publish({"text": "x", "targets": [{"platform": given}]}))
     assert "did you mean" not in error["message"] + error["remediation"]
 
 
 def test_another_value_in_other_letters_is_named(corpus: RequestCast) -> None:
     media = [{"kind": "Image", "url": "https://example.com/a.png"}]
-    with unchanged(corpus.server):
-        error = error_of(corpus.post(media=media))
+    error = error_of(corpus.post(media=media))
     assert error["remediation"] == "`media.0.kind`: did you mean `image`?"
 
 
@@ -329,24 +330,20 @@ ADDRESSES = {
 
 @pytest.mark.parametrize(("path", "known"), ADDRESSES.items())
 def test_an_unknown_address_names_the_nearest(path: str, known: str, corpus: RequestCast) -> None:
-    with unchanged(corpus.server):
-        error = error_of(corpus.alice.api.get(path))
+    error = error_of(corpus.alice.api.get(path))
     assert error["code"] == "not_found"
     assert error["remediation"] == f"Did you mean `{known}`? /docs/reference has every address."
 
 
-@pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
-def test_each_path_is_the_nearest_to_itself_with_a_letter_less_or_more(path: str, corpus: RequestCast) -> None:
+def test_each_path_is_the_nearest_to_itself_with_a_letter_less_or_more() -> None:
     """Of every route; where another is as near, that one may be named."""
-    known = public_path(path)
-    fixed = [part for part in known.split("/") if part and not part.startswith("{")]
-    if not fixed:
-        return
-    longest = max(fixed, key=len)
-    for wrong in (f"{longest}x", longest[:-1], longest.upper(), longest.replace("-", "_") + "_"):
-        named = suggest(known.replace(longest, wrong), ROUTES)
-        assert named is not None, wrong
-        assert len(named.split("/")) == len(known.split("/"))
+    for known in sorted({public_path(route.path) for route in ROUTES}):
+        fixed = [part for part in known.split("/") if part and not part.startswith("{")]
+        longest = max(fixed, key=len, default="")
+        for wrong in (f"{longest}x", longest[:-1], longest.upper(), longest.replace("-", "_") + "_") if fixed else ():
+            named = suggest(known.replace(longest, wrong), ROUTES)
+            assert named is not None, (known, wrong)
+            assert len(named.split("/")) == len(known.split("/")), (known, wrong)
 
 
 @pytest.mark.parametrize("path", ["/", "/wp-admin/setup.php", "/v1/" + "a" * 5000, "/%00", "/v1/a/b/c/d/e/f", "/*/*/*"])

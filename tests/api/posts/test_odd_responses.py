@@ -149,9 +149,10 @@ def check(world: World, odd: OddResponse) -> None:
         assert len(world.entries(name)) == 1, told
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_an_odd_answer_to_the_publishing_call_loses_no_success(world: World, name: str) -> None:
-    check(world, next(odd for odd in ODD_RESPONSES if odd.name == name))
+def test_an_odd_answer_to_the_publishing_call_loses_no_success(subtests: pytest.Subtests, world: World) -> None:
+    for name in QUICK:
+        with subtests.test(name=name):
+            check(world, next(odd for odd in ODD_RESPONSES if odd.name == name))
 
 
 @pytest.mark.slow

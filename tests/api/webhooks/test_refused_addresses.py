@@ -133,20 +133,30 @@ def test_a_name_that_leads_inside_is_neither_registered_nor_called(
     assert {(row["status"], row["attemptCount"], row["lastError"]) for row in rows} == {("failed", 1, REFUSAL)}
 
 
+def test_rebound_name_reaches_no_inner_address_in_a_hundred_calls(guarded: AppServer, alice: Person) -> None:
+    check_rebound_name(guarded, alice, 100)
+
+
+@pytest.mark.slow
 def test_rebound_name_reaches_no_inner_address_in_a_thousand_calls(guarded: AppServer, alice: Person) -> None:
+    check_rebound_name(guarded, alice, 1000)
+
+
+def check_rebound_name(guarded: AppServer, alice: Person, calls: int) -> None:
     with connections() as (port, made):
         with names(guarded, [PUBLIC]):
             endpoints = [
-                register_endpoint(alice, f"https://rebound.example.org:{port}/{number}") for number in range(100)
+                register_endpoint(alice, f"https://rebound.example.org:{port}/{number}")
+                for number in range(calls // 10)
             ]
         with names(guarded, ["127.0.0.1"], ["::1"], [PUBLIC, "127.0.0.1"], ["127.0.0.1"]) as asked:
             for _ in range(5):
                 happens(guarded, alice)
-            wait_for_deliveries(guarded, alice, 1000)
-            assert len(asked) == 1000  # each call asks once, and connects to what it was told
+            wait_for_deliveries(guarded, alice, calls)
+            assert len(asked) == calls  # each call asks once, and connects to what it was told
         assert made() == 0
     rows = guarded.rows(WebhookDelivery)
-    assert len(endpoints) * 10 == len(rows) == 1000
+    assert len(endpoints) * 10 == len(rows) == calls
     assert {(row["status"], row["attempts"], row["last_error"]) for row in rows} == {("failed", 1, REFUSAL)}
 
 
