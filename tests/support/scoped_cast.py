@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.schema.models import WebhookDelivery
 from tests.support.app_server import AppServer, MovableClock, Person, format_instant
 from tests.support.chat_servers import add_channel
 from tests.support.generated_calls import CallGenerator, KeyedOperation, find_keyed_operations, replace_fields
@@ -22,6 +21,7 @@ from tests.support.post_drafts import new_draft
 from tests.support.resource_requests import PNG
 from tests.support.soak.soak_world import wait_for
 from tests.support.webhook_endpoints import list_deliveries, register_endpoint
+from tests.support.webhook_receiver import running_receiver
 
 SCOPES = ("posts:read", "posts:plan", "posts:write", "media", "accounts:read", "webhooks")
 PLANNING = ("posts:plan", "accounts:read", "media")
@@ -99,15 +99,13 @@ def _channel(cast: ScopedCast, maker: Person, account: str) -> str:
 
 def _delivery(cast: ScopedCast, maker: Person, account: str) -> str:
     """One that has ended, of an endpoint that gets no more, so that nothing changes by itself."""
-    endpoint = register_endpoint(maker, NOBODY)["id"]
-    _post(cast, maker, account)
-    found = list_deliveries(maker, endpointId=endpoint)[0]
+    with running_receiver() as receiver:
+        endpoint = register_endpoint(maker, receiver.url)["id"]
+        _post(cast, maker, account)
+        own = {"endpointId": endpoint}
+        assert wait_for(lambda: {row["status"] for row in list_deliveries(maker, **own)} == {"succeeded"}, 30)
     assert maker.api.patch(f"/v1/webhook-endpoints/{endpoint}", json={"active": False}).status_code == 200
-    service, ends = cast.server.service, {"status": "failed", "next_attempt_at": None}
-    for _ in range(2):  # nothing more is begun; then what was under way has told of itself
-        service.write(lambda tx: WebhookDelivery.update(**ends).execute()).result()
-        assert wait_for(lambda: not service.executors.delivering.is_busy, 30)
-    return str(found["id"])
+    return str(list_deliveries(maker, **own)[0]["id"])
 
 
 MAKERS: dict[str, Callable[[ScopedCast, Person, str], str]] = {
