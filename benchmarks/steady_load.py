@@ -8,16 +8,43 @@ from collections.abc import Callable, Iterator
 
 from benchmarks import wrk_load
 from benchmarks.goals import LOADED, STEADY, BenchmarkResult
-from benchmarks.processes import ProcessHoldings
+from benchmarks.processes import BenchmarkProcess, ProcessHoldings
 from benchmarks.servers import BenchmarkSetup
 from benchmarks.throughput import later, pages_of
 
 BETWEEN_SECONDS = 1.0
+WARM_SECONDS = 10  # of the load, for what is opened once and kept
+REST_SECONDS = 100  # idle threads end after half a minute, idle connections within a minute more
 
 
 def measure(stage: BenchmarkSetup) -> Iterator[BenchmarkResult]:
-    """Some list, some publish now, some for later; the first third of the time warms up, the others are compared."""
-    side, seconds = stage.first, stage.steady_seconds
+    """Some list, some publish now, some for later.
+
+    Threads and descriptors are counted at rest, before and after: under load they come and go with the calls that
+    happen to be under way. Memory is compared within the load: the first third warms up, then the least of each third
+    counts, since garbage stays until the server gives memory back, once a minute.
+    """
+    process, seconds = stage.first.running, stage.steady_seconds
+    _load(stage, WARM_SECONDS)
+    before = _rest(process)
+    samples = _load(stage, seconds)
+    after = _rest(process)
+    third = len(samples) // 3
+    middle, end = (min(held.mib for held in part) for part in (samples[third : 2 * third], samples[2 * third :]))
+    memory, *counts = STEADY
+    yield BenchmarkResult(memory, end - middle, f"from {middle:.0f} to {end:.0f}, in {seconds} s")
+    for goal, of in zip(counts, _COUNTS, strict=True):
+        yield BenchmarkResult(
+            goal, of(after) - of(before), f"at rest {of(before)} before and {of(after)} after {seconds} s of load"
+        )
+
+
+_COUNTS: tuple[Callable[[ProcessHoldings], int], ...] = (lambda held: held.threads, lambda held: held.descriptors)
+
+
+def _load(stage: BenchmarkSetup, seconds: int) -> list[ProcessHoldings]:
+    """What the server holds under the load, once a second."""
+    side = stage.first
     key, accounts = side.people.key, side.people.accounts
     loads = (
         (wrk_load.get(pages_of(side), key), 4),
@@ -32,21 +59,18 @@ def measure(stage: BenchmarkSetup) -> Iterator[BenchmarkResult]:
         while time.monotonic() < until:
             time.sleep(BETWEEN_SECONDS)
             samples.append(side.running.held())
-    third = len(samples) // 3
-    middle, end = samples[third : 2 * third], samples[2 * third :]
-    for goal, of in zip(STEADY, _HELD, strict=True):
-        before, after = (min(map(of, some)) for some in (middle, end))
-        yield BenchmarkResult(goal, after - before, f"from {before:.0f} to {after:.0f}, in {seconds} s")
+    return samples
 
 
-# The least that is there: where something is lost for good, it grows. Threads and kept connections come and go with how
-# many calls happen to be under way, and stay half a minute; garbage stays until the server gives memory back, once a
-# minute.
-_HELD: tuple[Callable[[ProcessHoldings], float], ...] = (
-    lambda held: held.mib,
-    lambda held: held.threads,
-    lambda held: held.descriptors,
-)
+def _rest(process: BenchmarkProcess) -> ProcessHoldings:
+    """The least that it holds while nothing is asked of it."""
+    samples: list[ProcessHoldings] = []
+    for _ in range(REST_SECONDS):
+        time.sleep(BETWEEN_SECONDS)
+        samples.append(process.held())
+    return ProcessHoldings(
+        *(min(values) for values in zip(*((each.mib, each.threads, each.descriptors) for each in samples), strict=True))
+    )
 
 
 def loaded(stage: BenchmarkSetup) -> Iterator[BenchmarkResult]:
