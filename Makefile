@@ -37,7 +37,7 @@ test: $(READY)
 		-n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -rs -m slow -n 2 --dist worksteal --durations=20 $(ARGS)
+	$(BIN)/python -m pytest -rs -m slow -n 2 --dist worksteal --durations=40 -o faulthandler_timeout=3600 $(ARGS)
 
 # Needs Debian's chromium.
 test-browser: $(READY)
