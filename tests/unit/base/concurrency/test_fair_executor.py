@@ -226,3 +226,42 @@ def test_a_closed_executor_ends_what_it_took(executors: list[HeldTasks], cancels
             late()
     tasks.release_all()
     assert (waiting.cancelled(), tasks.started) == (cancels, [A] if cancels else [A, B])
+
+
+@pytest.mark.parametrize("slots_given_back", [False, True])
+def test_who_closes_it_waits_for_what_runs_and_what_waits(executors: list[HeldTasks], slots_given_back: bool) -> None:
+    tasks, closed, leaves = _make(executors, 1), threading.Event(), list[ReleaseCallback]()
+    tasks.submit(A, B)
+    tasks.wait_started(1)
+    if slots_given_back:
+        tasks.executor.enter_for(C, leaves.append)
+    closing = threading.Thread(target=lambda: (tasks.executor.shutdown(), closed.set()))
+    closing.start()
+    tasks.release(A)
+    tasks.wait_started(2)
+    assert not closed.is_set()
+    tasks.release(B)
+    if slots_given_back:
+        assert wait_for(lambda: leaves, 60, 0.002)
+        assert not closed.is_set()
+        leaves[0]()
+    closing.join(60)
+    assert closed.is_set()
+
+
+def test_a_task_for_which_there_is_no_thread_is_refused(
+    executors: list[HeldTasks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = _make(executors, 1)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            tasks.submit(A)
+    assert (tasks.executor.waiting_count, tasks.executor.is_busy) == (0, False)
+    tasks.submit(B)
+    tasks.wait_started(1)
+    assert tasks.started == [B]
