@@ -1,4 +1,4 @@
-"""Circuit breakers: when one opens, who may probe, how the number of calls grows again, what a call reports."""
+"""Circuit breakers: when one opens, who may probe, and what each call reports."""
 
 from __future__ import annotations
 

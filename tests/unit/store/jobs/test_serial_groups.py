@@ -1,4 +1,4 @@
-"""Serial groups: one job of an account at a time, rests between two, waiters in their order."""
+"""Serial groups: one job of an account at a time, rests, and waiters in their order."""
 
 from __future__ import annotations
 
