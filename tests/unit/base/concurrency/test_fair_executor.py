@@ -1,4 +1,4 @@
-"""Fair executors: shares of the slots, turns, limits of the queue, and what a freed slot starts."""
+"""Fair executors: shares of the slots, turns, limits of the queue."""
 
 from __future__ import annotations
 
