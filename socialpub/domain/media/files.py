@@ -41,6 +41,7 @@ CLEANUP_BATCH_SIZE = 500
 log = logging.getLogger("socialpub.files")
 
 _lock = threading.Lock()
+_incoming: set[Path] = set()  # files that are being written
 _leases: dict[Path, list[float]] = {}  # expiry times (monotonic), one per `save`
 
 
@@ -100,6 +101,7 @@ class IncomingFile:
             private_files.make_folder(folder)
             check_space(folder)
             handle, self.path = private_files.create_temporary(folder, INCOMING_PREFIX)
+        _incoming.add(self.path)
         self.file = os.fdopen(handle, "wb")
         self.size, self.head = 0, b""
         self._max, self._hash, self._checked = max_bytes, hashlib.sha256(), 0
@@ -156,6 +158,7 @@ class IncomingFile:
             self.file.close()
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
+        _incoming.discard(self.path)
 
 
 # --- Saving and removing ---------------------------------------------------------------------------------------------
@@ -233,7 +236,7 @@ def clean_up(service: AppContext) -> int:
 
 def _remove_leftover(service: AppContext, path: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
-        if service.now_ms / 1000 - path.stat().st_mtime > LEFTOVER_SECONDS:
+        if path not in _incoming and service.now_ms / 1000 - path.stat().st_mtime > LEFTOVER_SECONDS:
             path.unlink()
             return True
     return False

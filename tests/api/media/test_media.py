@@ -775,6 +775,20 @@ def test_a_file_on_its_way_to_a_row_is_not_removed(server: AppServer, alice: Per
     assert stored_files(server) == []
 
 
+def test_a_file_being_written_is_no_leftover(server: AppServer) -> None:
+    """However old it is by a clock that has been set."""
+    with files.IncomingFile(files.media_directory(server.service)) as incoming:
+        incoming.write(JPEG)
+        server.clock.skip(files.LEFTOVER_SECONDS + 10)
+        assert files.clean_up(server.service) == 0
+        incoming.finish()
+        left = incoming.path.with_name(f"{incoming.path.name}-of-an-earlier-run")
+        incoming.path.rename(left)
+    leftover_age(left, server)
+    assert files.clean_up(server.service) == 1
+    assert not left.exists()
+
+
 # --- Files of requests that are refused after all ---------------------------------------------------------------------
 
 
