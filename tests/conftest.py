@@ -34,6 +34,8 @@ from tests.support.app_server import AppServer, MovableClock, Person
 from tests.support.database_costs import counting as counting
 from tests.support.file_server import FileServer
 from tests.support.query_plans import statement_recorder
+from tests.support.quick_passwords import quick_passwords as quick_passwords
+from tests.support.quick_passwords import real_passwords as real_passwords
 from tests.support.reporting import ReportLine
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_receiver import WebhookReceiver, running_receiver

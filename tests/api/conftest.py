@@ -3,58 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer, MovableClock, Person
-from tests.support.database_costs import DatabaseCounter
 from tests.support.request_cast import LazyRequestCast, RequestCast
-from tests.support.reused_server import ReusedServer
+from tests.support.reused_server import counting, make_server, reused_server, wall
 
-
-@pytest.fixture(scope="module")
-def reused_server(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[ReusedServer]:
-    reused = ReusedServer(lambda: tmp_path_factory.mktemp("server"), lab_thread)
-    yield reused
-    reused.close()
-
-
-@pytest.fixture
-def wall(reused_server: ReusedServer) -> MovableClock:
-    """The server's clock."""
-    return reused_server.clock
-
-
-@pytest.fixture
-def make_server(
-    tmp_path: Path, lab: SimulatorThread, wall: MovableClock, reused_server: ReusedServer
-) -> Iterator[Callable[..., AppServer]]:
-    """Start a server with settings of the test's own, or empty that of the test before if it had the same ones."""
-    made: list[AppServer] = []
-
-    def make(**settings: dict[str, Any]) -> AppServer:
-        if not made:
-            made.append(reused_server.get(lab, settings))
-        else:
-            made.append(AppServer(made[0].home, lab, wall, settings).start())
-        return made[-1]
-
-    yield make
-    for server in made[1:]:
-        server.stop()
-    if made:
-        reused_server.release()
-
-
-@pytest.fixture
-def counting(reused_server: ReusedServer, counting: DatabaseCounter) -> Iterator[DatabaseCounter]:
-    """Counts what the test's server does, which is started after it: let it stand before `server`."""
-    reused_server.close()
-    yield counting
-    reused_server.close()
+__all__ = ["counting", "make_server", "reused_server", "wall"]
 
 
 @pytest.fixture

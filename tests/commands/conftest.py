@@ -24,9 +24,6 @@ from tests.support.command_runner import (
     RunCommand,
     running_commands,
 )
-from tests.support.quick_passwords import quick_passwords
-
-__all__ = ["quick_passwords"]
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,7 @@
-"""The tests of this room share a server where they can, and hash passwords in no time."""
+"""The tests of this room share a server where they can."""
 
 from __future__ import annotations
 
-from tests.support.emptied_server import make_server, server, shared, wall
-from tests.support.quick_passwords import quick_passwords
+from tests.support.reused_server import counting, make_server, reused_server, wall
 
-__all__ = ["make_server", "quick_passwords", "server", "shared", "wall"]
+__all__ = ["counting", "make_server", "reused_server", "wall"]

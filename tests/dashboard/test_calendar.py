@@ -284,7 +284,7 @@ def test_the_calendar_is_that_of_the_profile_one_is_in_and_of_nobody_else(
 
 
 def test_a_page_costs_the_same_however_many_posts_there_are(
-    server: AppServer, alice: Person, counting: DatabaseCounter
+    counting: DatabaseCounter, server: AppServer, alice: Person
 ) -> None:
     browser = sign_in(server, alice.organization)
 

@@ -395,7 +395,7 @@ def test_a_member_may_do_it_too(server: AppServer, alice: Person) -> None:
 
 
 def test_a_page_costs_the_same_however_many_posts_there_are(
-    server: AppServer, alice: Person, counting: DatabaseCounter
+    counting: DatabaseCounter, server: AppServer, alice: Person
 ) -> None:
     browser = sign_in(server, alice.organization)
 

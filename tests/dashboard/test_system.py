@@ -107,7 +107,7 @@ def test_server_page_is_hidden_from_members_and_on_shared_servers(world: Request
 
 
 def test_page_and_overview_cost_the_same_for_any_number_of_posts(
-    server: AppServer, alice: Person, counting: DatabaseCounter
+    counting: DatabaseCounter, server: AppServer, alice: Person
 ) -> None:
     browser = sign_in(server, alice.organization)
 

@@ -16,6 +16,7 @@ from tests.support.app_server import AppServer, MovableClock
 class SharedServer:
     """A running server that is reused while tests want the same settings; each test has an organization of its own.
 
+    Unlike `ReusedServer` it is never emptied, and its clock, which tests move, goes on from one to the next.
     What earlier tests have left there does nothing any more, and its clock is the simulator's or shows the same time.
     Closed before another server starts, since a process has one open database. `kind`: the server's class.
     """

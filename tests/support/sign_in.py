@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import argon2
 import httpx
 
 from socialpub.domain.access.actor import build_operator
@@ -17,14 +15,8 @@ from tests.support.app_server import AppServer, Person
 EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
 
 
-@functools.cache
-def _hash_cheaply(password: str) -> str:
-    """A hash that is verified in a moment: how much a real one costs is no concern of most tests that sign in."""
-    return argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(password)
-
-
 def add_user(server: AppServer, person: Person, email: str, role: str, password: str = PASSWORD) -> None:
-    hash_ = _hash_cheaply(password)
+    hash_ = users.hash_password(password)
     server.service.write(
         lambda tx: users.create(
             tx, build_operator(server.service, "test").within(person.organization), email, role, hash_

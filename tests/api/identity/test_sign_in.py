@@ -112,6 +112,7 @@ def test_ten_thousand_guesses_in_an_hour_are_hardly_looked_at(wall: MovableClock
     assert looked_at <= 60
 
 
+@pytest.mark.usefixtures("real_passwords")
 def test_passwords_are_hashed_as_is_recommended():
     found = argon2.extract_parameters(users.hash_password(PASSWORD))
     assert (found.type, found.time_cost, found.parallelism) == (argon2.Type.ID, 2, 1)
@@ -133,6 +134,7 @@ def test_who_guesses_the_words_behind_an_unknown_address_is_nobody(server, owner
     assert sign_in(server.api(), "nobody@example.com", "nobody has this password").status_code == 401
 
 
+@pytest.mark.usefixtures("real_passwords")
 def test_hashing_takes_no_more_memory_however_many_sign_in(server, owner):
     assert at_once(server, PASSWORD, 20) == {303: 20}
     hashing = [thread for thread in threading.enumerate() if thread.name.startswith("hashing")]
@@ -156,6 +158,7 @@ def test_others_are_served_while_every_sign_in_waits_for_a_place_to_hash(server,
         gate.set()
 
 
+@pytest.mark.usefixtures("real_passwords")
 @pytest.mark.parametrize("email", ["nobody@example.com", "", "\0", "é" * 500])
 def test_an_unknown_user_costs_the_same_work_as_a_wrong_password(server, owner, email, monkeypatch, caplog):
     """The same statements and one hash of the same kind: what there is to measure."""

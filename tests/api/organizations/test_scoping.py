@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -29,7 +29,6 @@ from tests.support.chat_servers import CHANNELS
 from tests.support.post_outcomes import queued, stored
 from tests.support.request_cast import RequestCast
 from tests.support.resource_requests import RESOURCE_REQUESTS, ResourceRequest, to
-from tests.support.reused_server import ReusedServer
 from tests.support.route_addresses import route_address
 from tests.support.webhook_endpoints import DELIVERIES, ENDPOINTS
 
@@ -294,16 +293,14 @@ async def _signed(call: RequestContext) -> HandlerResponse:
 
 
 @pytest.fixture
-def dashboard_route(monkeypatch: pytest.MonkeyPatch, reused_server: ReusedServer) -> Iterator[str]:
+def dashboard_route(monkeypatch: pytest.MonkeyPatch) -> str:
     """A route that only the dashboard may use, as later issues will add them."""
-    reused_server.close()
     routes = tuple(
         Route(method, "/v1/for-people", _signed, guard="session", limit="writes") for method in ("POST", "GET")
     )
     monkeypatch.setattr(web_app, "ROUTES", (*web_app.ROUTES, *routes))
     monkeypatch.setattr(web_app, "OpenApiDocument", lambda routes, service: None)
-    yield "/v1/for-people"
-    reused_server.close()
+    return "/v1/for-people"
 
 
 def test_a_key_is_unauthorized_where_only_people_may(dashboard_route: str, world: RequestCast) -> None:
