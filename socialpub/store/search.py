@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import re
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -28,7 +28,6 @@ SPARSE_GRAMS = 16  # trigrams of the first search
 CANDIDATES_MAX = 2000  # candidates that are checked at once
 _NUMBER_MAX = 2**63 - 1
 RUN_CHARS = GRAM_CHARS + 1  # of a longer run of one character, so many at each end are looked up
-_LONG_RUN = re.compile(rf"(.)\1{{{RUN_CHARS},}}", re.DOTALL)
 INDEX_BATCH = 128  # posts indexed in one write
 
 
@@ -265,9 +264,13 @@ def _build_whole_match(fold: str) -> str:
 
     A phrase takes time for each of its trigrams in each post that has them, and "----------" would have eight.
     """
-    runs = list(_LONG_RUN.finditer(fold))
-    starts = [0, *(run.end() - RUN_CHARS for run in runs)]
-    ends = [*(run.start() + RUN_CHARS for run in runs), len(fold)]
+    starts, ends, at = [0], [], 0
+    for _, run in itertools.groupby(fold):
+        begin, at = at, at + sum(1 for _ in run)
+        if at - begin > RUN_CHARS:
+            ends.append(begin + RUN_CHARS)
+            starts.append(at - RUN_CHARS)
+    ends.append(len(fold))
     pieces = (fold[start:end] for start, end in zip(starts, ends, strict=True))
     return "(" + " AND ".join(dict.fromkeys(map(_quote, pieces))) + ")"
 
