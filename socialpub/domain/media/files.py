@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -41,8 +42,8 @@ CLEANUP_BATCH_SIZE = 500
 log = logging.getLogger("socialpub.files")
 
 _lock = threading.Lock()
-_incoming: set[Path] = set()  # files that are being written
 _leases: dict[Path, list[float]] = {}  # expiry times (monotonic), one per `save`
+_incoming = weakref.WeakValueDictionary[Path, "IncomingFile"]()  # the files being written, by their paths
 
 
 def media_directory(service: AppContext) -> Path:
@@ -101,7 +102,7 @@ class IncomingFile:
             private_files.make_folder(folder)
             check_space(folder)
             handle, self.path = private_files.create_temporary(folder, INCOMING_PREFIX)
-        _incoming.add(self.path)
+        _incoming[self.path] = self
         self.file = os.fdopen(handle, "wb")
         self.size, self.head = 0, b""
         self._max, self._hash, self._checked = max_bytes, hashlib.sha256(), 0
@@ -158,7 +159,6 @@ class IncomingFile:
             self.file.close()
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
-        _incoming.discard(self.path)
 
 
 # --- Saving and removing ---------------------------------------------------------------------------------------------
