@@ -17,7 +17,7 @@ from socialpub.store.schema.models import Post
 from tests.support.app_server import ApiClient, AppServer, format_instant
 from tests.support.request_cast import RequestCast
 
-POSTS, HANDS, SEED = 25, 12, 20_261_122
+POSTS, HANDS, SEED = 50, 12, 20_261_122
 UNKNOWN = {"code": "platform_unavailable", "message": "lost", "rule": "publish.outcome_unknown", "docUrl": "x"}
 PLAIN = {"code": "platform_rejected", "message": "no", "docUrl": "x"}
 Call = tuple[str, str, str, Any]  # what it is called, method, path, body
@@ -154,7 +154,7 @@ def test_retries_now_and_later_cancels_and_moves_at_once(crowd: RequestCast) -> 
 
 
 def test_edits_cancels_moves_and_retries_at_once(crowd: RequestCast) -> None:
-    """100 edits (4 for each post) against all else: the text is that of one edit, and the events tell one story."""
+    """200 edits (4 for each post) against all else: the text is that of one edit, and the events tell one story."""
     ids = posts(crowd)
     ended(crowd, ids[: POSTS // 2], PLAIN)
     edits = [f"edit {number}" for number in range(4)]
@@ -185,5 +185,5 @@ def test_edits_cancels_moves_and_retries_at_once(crowd: RequestCast) -> None:
             assert row["text"] in edits
         last = [data["scheduledAt"] for _, data in events if data["scheduledAt"]]
         assert not last or format_instant(row["scheduled_at"]) == last[-1]
-    assert sum(won["edit"] + won["edit at"] for won in granted.values()) > 10
+    assert sum(won["edit"] + won["edit at"] for won in granted.values()) > 50
     assert crowd.server.lab.lab.ledger.posts() == []

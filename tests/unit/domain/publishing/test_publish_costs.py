@@ -24,7 +24,7 @@ from socialpub.store.schema.models import Post
 from tests.support.app_server import AppServer, Person, format_instant, sleep_briefly
 from tests.support.database_costs import DatabaseCounter, DatabaseWork
 
-TARGETS, TRIES, HOUR = 8, 12, 3600
+TARGETS, TRIES, HOUR = 25, 12, 3600
 EACH = 9  # statements for each target, beside the one that keeps the answer
 ACCEPTED = 3  # of them, those that are not asked after the transaction that accepts it, which need not read it
 CLAIMED = 1  # the change of the row, where the acceptance has not inserted it as claimed
@@ -106,7 +106,7 @@ def test_where_no_thread_is_there_for_it_at_once_it_is_claimed_later(
     assert (work.writes, work.commits, len(own(work)), made_anew(work)) == (2, 2, EACH + CLAIMED + 1, []), work
 
 
-def test_several_targets_take_no_more_each(
+def test_25_targets_take_no_more_each(
     counting: DatabaseCounter, server: AppServer, alice: Person, accounts: list[str]
 ) -> None:
     work = least(counting, server, alice, accounts)
