@@ -8,13 +8,11 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
-import functools
 import itertools
 import json
 import os
 import re
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -47,11 +45,11 @@ from socialpub.simulator.bluesky.sessions import service_did
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import database as db
 from socialpub.store.engine import sql
-from socialpub.store.schema import migration
 from socialpub.store.schema.models import TABLES, Job, Post
 from socialpub.web.app import build_app
 from socialpub.web.http.sanic_overrides import ServerApp
 from socialpub.web.server import run_in_thread, serve_app
+from tests.support.new_database import create_database
 from tests.support.secret_watch import SecretWatch, WatchedVault
 from tests.support.stored_events import SELECT_EVENTS, StoredEvent, decode_events
 
@@ -282,15 +280,6 @@ class Person:
         return str(self.accounts["bluesky"]["id"])
 
 
-@functools.cache
-def _migrated_database(migrations: Path) -> bytes:
-    """An empty database with every migration applied, made once for all tests of this process."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "socialpub.db"
-        migration.migrate(path)
-        return path.read_bytes()
-
-
 @dataclass
 class AppServer:
     """socialpub over a file in `home`, in this process: one at a time, since a process has one open database."""
@@ -333,7 +322,7 @@ class AppServer:
         sock = sockets.listen("127.0.0.1", self.at_port)
         settings = self.settings(sock.getsockname()[1])
         if not settings.database_path.exists():
-            settings.database_path.write_bytes(_migrated_database(migration.find_shipped_directory("migrations")))
+            create_database(settings.database_path)
         vault = WatchedVault(load_vault(settings), self.watch)
         self.service = open_context(Runtime(settings, vault, clock=self.clock, host=self.host))
         self.watch.secrets |= {site.client_secret for site in self.service.sites.values() if site.client_secret}

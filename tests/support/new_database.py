@@ -1,13 +1,23 @@
-"""New database for tests without a server; the migrations are applied once in a process."""
+"""New database for tests; the migrations are applied once in a process."""
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from pathlib import Path
 
 from socialpub.store.schema import migration
-from tests.support.app_server import _migrated_database
 
 
 def create_database(path: Path) -> None:
     """Write an empty database with every migration applied."""
-    path.write_bytes(_migrated_database(migration.find_shipped_directory("migrations")))
+    path.write_bytes(_migrate(migration.find_shipped_directory("migrations")))
+
+
+@functools.cache
+def _migrate(migrations: Path) -> bytes:
+    """The file that these migrations make."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "socialpub.db"
+        migration.migrate(path)
+        return path.read_bytes()
