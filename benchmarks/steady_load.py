@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from benchmarks import wrk_load
 from benchmarks.goals import LOADED, STEADY, BenchmarkResult
@@ -33,13 +33,8 @@ def measure(stage: BenchmarkSetup) -> Iterator[BenchmarkResult]:
     middle, end = (min(held.mib for held in part) for part in (samples[third : 2 * third], samples[2 * third :]))
     memory, *counts = STEADY
     yield BenchmarkResult(memory, end - middle, f"from {middle:.0f} to {end:.0f}, in {seconds} s")
-    for goal, of in zip(counts, _COUNTS, strict=True):
-        yield BenchmarkResult(
-            goal, of(after) - of(before), f"at rest {of(before)} before and {of(after)} after {seconds} s of load"
-        )
-
-
-_COUNTS: tuple[Callable[[ProcessHoldings], int], ...] = (lambda held: held.threads, lambda held: held.descriptors)
+    for goal, first, last in zip(counts, before, after, strict=True):
+        yield BenchmarkResult(goal, last - first, f"at rest {first} before and {last} after {seconds} s of load")
 
 
 def _load(stage: BenchmarkSetup, seconds: int) -> list[ProcessHoldings]:
@@ -51,26 +46,26 @@ def _load(stage: BenchmarkSetup, seconds: int) -> list[ProcessHoldings]:
         (wrk_load.post("/v1/posts", key, accounts), 4),
         (wrk_load.post("/v1/posts", key, accounts, at=later()), 4),
     )
-    samples: list[ProcessHoldings] = []
     with contextlib.ExitStack() as stack:
         for script, connections in loads:
             stack.enter_context(wrk_load.beside(script, side.url, stage.folder, seconds + 60, connections=connections))
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            time.sleep(BETWEEN_SECONDS)
-            samples.append(side.running.held())
-    return samples
+        return _sample(side.running, seconds)
 
 
-def _rest(process: BenchmarkProcess) -> ProcessHoldings:
-    """The least that it holds while nothing is asked of it."""
+def _rest(process: BenchmarkProcess) -> tuple[int, int]:
+    """The fewest threads and descriptors that it holds while nothing is asked of it."""
+    samples = _sample(process, REST_SECONDS)
+    return min(held.threads for held in samples), min(held.descriptors for held in samples)
+
+
+def _sample(process: BenchmarkProcess, seconds: float) -> list[ProcessHoldings]:
+    """What it holds, once a second for so long."""
     samples: list[ProcessHoldings] = []
-    for _ in range(REST_SECONDS):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
         time.sleep(BETWEEN_SECONDS)
         samples.append(process.held())
-    return ProcessHoldings(
-        *(min(values) for values in zip(*((each.mib, each.threads, each.descriptors) for each in samples), strict=True))
-    )
+    return samples
 
 
 def loaded(stage: BenchmarkSetup) -> Iterator[BenchmarkResult]:
