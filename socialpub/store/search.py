@@ -260,7 +260,7 @@ def _build_sparse_match(fold: str) -> str:
 
 
 def _build_whole_match(fold: str) -> str:
-    """Return the text as a phrase, or as two around each long run of one character.
+    """Return the text as a phrase, cut within each long run of one character.
 
     A phrase takes time for each of its trigrams in each post that has them, and "----------" would have eight.
     """
