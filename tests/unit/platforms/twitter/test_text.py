@@ -174,9 +174,7 @@ LONG = [
 @pytest.mark.parametrize("unit", LONG)
 @pytest.mark.parametrize("before", ["", "http://a.com/", "@"])
 def test_a_text_of_the_greatest_length_is_measured(before: str, unit: str) -> None:
-    text = (before + unit * 100_000)[
-        :100_000
-    ]  # quadratic work would take minutes (`isolation/test_text_growth.py`)
+    text = (before + unit * 100_000)[:100_000]  # quadratic work would take minutes (`isolation/test_text_growth.py`)
     assert 0 < weighted_length(text) <= 2 * len(text) + 23 * text.count(".")
     assert set(find_cashtags(text)) <= {"A"}
 
