@@ -75,7 +75,7 @@ THREADGATE = "app.bsky.feed.threadgate"
 IMAGES_MAX = 4  # of app.bsky.embed.images; more need app.bsky.embed.gallery
 _TID_ALPHABET = "234567abcdefghijklmnopqrstuvwxyz"
 _COMMENT_AFTER_MS = 1
-KEY_SPREAD_MICROS = 1_000_000
+KEY_SPREAD_MICROS = 10_000
 _CONFLICT = "bluesky.record.conflict"
 
 
@@ -203,8 +203,9 @@ def comment(up: Upstream, draft: Draft, post: Published, plan: Json) -> Json:
 def make_record_key(now_ms: int, nonce: int) -> str:
     """Build a record key: 53 bits of µs, 10 random ones, in base32 (atproto.com/specs/tid).
 
-    The time is up to a second before `now_ms`, at random, so that many posts of one moment get keys of their own: of
-    a thousand, two have the same key once in 2,000 times. A post whose key is taken is rejected.
+    The time is up to 10 ms before `now_ms`, at random, so that many posts of one moment get keys of their own: of a
+    hundred of the same millisecond, two have the same key once in 2,000 times. A post whose key is taken is rejected.
+    Servers list records in the order of their keys: posts sent one after another are more than 10 ms apart.
     """
     micros = max(now_ms * 1000 - (nonce >> 10) % KEY_SPREAD_MICROS, 0)
     number = (micros & ((1 << 53) - 1)) << 10 | nonce & 1023

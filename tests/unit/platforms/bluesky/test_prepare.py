@@ -173,17 +173,18 @@ def test_every_key_has_the_form_of_a_tid(now_ms: int, nonce: int) -> None:
 
 
 @given(MOMENTS, NONCES, NONCES)
-def test_a_post_of_a_second_later_has_a_later_key(now_ms: int, nonce: int, other: int) -> None:
-    assert bluesky.make_record_key(now_ms, nonce) < bluesky.make_record_key(now_ms + 1_001, other)
+def test_a_post_more_than_10_ms_later_has_a_later_key(now_ms: int, nonce: int, other: int) -> None:
+    assert bluesky.make_record_key(now_ms, nonce) < bluesky.make_record_key(now_ms + 11, other)
 
 
 def test_two_posts_of_one_moment_have_two_keys() -> None:
     assert len({bluesky.make_record_key(NOW, nonce << shift) for nonce in range(10) for shift in (0, 10)}) == 19
 
 
-def test_a_thousand_posts_of_one_moment_have_a_thousand_keys() -> None:
+def test_ten_times_a_hundred_posts_of_one_moment_have_keys_of_their_own() -> None:
     drawn = random.Random(20261127)
-    assert len({bluesky.make_record_key(NOW, drawn.getrandbits(64)) for _ in range(1_000)}) == 1_000
+    for _ in range(10):
+        assert len({bluesky.make_record_key(NOW, drawn.getrandbits(64)) for _ in range(100)}) == 100
 
 
 # --- Images -----------------------------------------------------------------------------------------------------------
