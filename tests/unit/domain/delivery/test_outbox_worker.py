@@ -12,7 +12,13 @@ import pytest
 from socialpub.base.security.crypto import SealError
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.delivery.attempts import OutboundAttempt
-from socialpub.domain.delivery.outbox_worker import POLL_SECONDS, DeliveryTask, DueTasks, OutboxWorker
+from socialpub.domain.delivery.outbox_worker import (
+    CALLS_PER_RECEIVER,
+    POLL_SECONDS,
+    DeliveryTask,
+    DueTasks,
+    OutboxWorker,
+)
 from socialpub.store.database import Tx
 from tests.support.app_server import AppServer
 from tests.support.soak.soak_world import wait_for
@@ -20,12 +26,17 @@ from tests.support.soak.soak_world import wait_for
 
 @dataclass
 class NumberedOutbox:
-    """Outbox of one receiver with the tasks 1 to `count`; `before_due` runs inside each query, after its read."""
+    """Outbox of one receiver with the tasks 1 to `count`; `before_due` runs inside each query, after its read.
+
+    Tasks are queried in groups of `limit`, as by the outboxes of the program. Those of one `serial_key` run one after
+    the other.
+    """
 
     prefix: str
     count: int = 1
     before_due: Callable[[], object] = lambda: None
     call: Callable[[], object] = lambda: None
+    serial_key: str | None = None
     recorded: list[int] = field(default_factory=list)
     sends_during_pause: bool = False
 
@@ -41,7 +52,9 @@ class NumberedOutbox:
     ) -> DueTasks:
         pending = [number for number in range(1, self.count + 1) if number not in (*excluded, *self.recorded)]
         self.before_due()
-        return DueTasks(due=[DeliveryTask(number, str(number), None, self._attempt, None) for number in pending])
+        return DueTasks(
+            due=[DeliveryTask(number, str(number), self.serial_key, self._attempt, None) for number in pending[:limit]]
+        )
 
     def _attempt(self) -> OutboundAttempt:
         self.call()
@@ -125,3 +138,42 @@ def test_a_receiver_that_cannot_be_read_delays_no_other(server: AppServer) -> No
         is_damaged = False
         server.skip(POLL_SECONDS)
         assert wait_for(lambda: damaged.recorded, 60)
+
+
+def test_tasks_with_one_serial_key_are_sent_one_after_another(server: AppServer) -> None:
+    """The end of each starts the next: nothing else wakes their receiver."""
+    in_progress: list[str] = []
+    most: list[int] = []
+
+    def call() -> None:
+        in_progress.append("")
+        most.append(len(in_progress))
+        in_progress.pop()
+
+    outbox = NumberedOutbox("serial_", 5, call=call, serial_key="post")
+    with running_worker(server, outbox) as worker:
+        worker.wake([outbox.receiver])
+        assert wait_for(lambda: len(outbox.recorded) == 5, 60)
+    assert outbox.recorded == [1, 2, 3, 4, 5]
+    assert most == [1] * 5
+
+
+def test_more_tasks_than_may_be_called_at_once_are_all_sent(server: AppServer) -> None:
+    """The ends of some start the others: nothing else wakes their receiver."""
+    count, lock = 3 * CALLS_PER_RECEIVER + 1, threading.Lock()
+    in_progress = most = 0
+
+    def call() -> None:
+        nonlocal in_progress, most
+        with lock:
+            in_progress += 1
+            most = max(most, in_progress)
+        with lock:
+            in_progress -= 1
+
+    outbox = NumberedOutbox("many_", count, call=call)
+    with running_worker(server, outbox) as worker:
+        worker.wake([outbox.receiver])
+        assert wait_for(lambda: len(outbox.recorded) >= count, 60)
+    assert sorted(outbox.recorded) == list(range(1, count + 1))
+    assert most <= CALLS_PER_RECEIVER
