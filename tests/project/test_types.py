@@ -1,7 +1,7 @@
 """mypy finds wrong keys and types in response bodies and database rows.
 
-One run checks all examples. A dict that is sent has its keys, all of them. A row has its table's columns: a misspelt
-one, another table's, one that may be null and a wrong change are found.
+One run checks all examples, in the slow suite: it takes ten seconds. A dict that is sent has its keys, all of them. A
+row has its table's columns: a misspelt one, another table's, one that may be null and a wrong change are found.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ def _write_rows(path: Path) -> int:
     return ROWS.count("\n") + 1
 
 
+@pytest.mark.slow
 def test_the_type_checker_finds_what_is_wrong_with_an_answer(found: Found) -> None:
     def check(name: str) -> None:
         assert found.kinds.get(name, set()) == CASES[name][1]
@@ -198,11 +199,13 @@ def test_the_type_checker_finds_what_is_wrong_with_an_answer(found: Found) -> No
     check_rows(list(CASES), check)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", RIGHT)
 def test_a_right_line_is_right(found: Found, line: str) -> None:
     assert RIGHT.index(line) not in found.messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "error"), WRONG)
 def test_a_wrong_line_is_found(found: Found, line: str, error: str) -> None:
     number = [each for each, _ in WRONG].index(line)
