@@ -9,12 +9,12 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, apps, boards, connect
-from socialpub.domain.context import upstreams
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import post_log
 from socialpub.domain.schemas.posts import PostsQuery
 from socialpub.platforms.contract import Board
 from socialpub.store.rows import AccountRow
+from socialpub.web.api.accounts import fetch_boards
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
 from socialpub.web.dashboard.posts import to_view
 from socialpub.web.http import forms
@@ -60,19 +60,14 @@ def _posts(call: RequestContext, account: str, states: list[str], most: int) -> 
     return [to_view(post, call.service.now_ms) for post in posts]
 
 
-async def confirm_disconnect(call: RequestContext) -> HandlerResponse:
+async def confirm_disconnect(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /accounts/{id}/disconnect: the effects, and a choice for its queued posts."""
-    return await _confirm_page(call)
 
-
-async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     def read(_: DashboardSession) -> dict[str, Any]:
         account = accounts.get_body(call.scope, call.path_value("account_id"))
         return {"account": account, "waiting": accounts.count_queued(call.service, call.scope, account["id"])}
 
-    return await show(
-        call, "accounts/disconnect.html", read, status=status, problem=problem, platforms=platforms.PLATFORMS
-    )
+    return await show(call, "accounts/disconnect.html", read, error=error, platforms=platforms.PLATFORMS)
 
 
 async def disconnect(call: RequestContext) -> HandlerResponse:
@@ -85,7 +80,7 @@ async def disconnect(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
-        return await _confirm_page(call, error.message, error.status)
+        return await confirm_disconnect(call, error)
     outcome = "Its scheduled posts are canceled." if cancel else "Its posts stay scheduled until you reconnect it."
     return redirect_with_flash(call, "/accounts", f"Account disconnected. {outcome}")
 
@@ -97,11 +92,11 @@ async def show_boards(call: RequestContext) -> HandlerResponse:
     """GET /accounts/{id}/board: the platform's current boards, to choose one from."""
     row = await _row(call)
     try:
-        found = await _boards(call, row)
+        found = await fetch_boards(call, row)
     except ApiError as error:
         if error.rule == "account.platform":
             raise
-        return await _boards_page(call, row, (), error.message, error.status)
+        return await _boards_page(call, row, (), error)
     return await _boards_page(call, row, found)
 
 
@@ -109,22 +104,16 @@ async def _row(call: RequestContext) -> AccountRow:
     return await call.service.read(lambda: accounts.find(call.scope, call.path_value("account_id")))
 
 
-async def _boards(call: RequestContext, row: AccountRow) -> tuple[Board, ...]:
-    share = upstreams.get_share_key(call.service, row)
-    return await connect.run_in_thread(call.service, share, lambda: boards.fetch(call.service, row))
-
-
 async def _boards_page(
-    call: RequestContext, row: AccountRow, found: tuple[Board, ...], problem: str = "", status: int = 200
+    call: RequestContext, row: AccountRow, found: tuple[Board, ...], error: ApiError | None = None
 ) -> HandlerResponse:
     return await show(
         call,
         "accounts/board.html",
-        status=status,
+        error=error,
         account=accounts.to_body(row),
         boards=[board for board in found if board.pinnable],
         chosen=boards.to_body(row, found)["defaultBoardId"] or "",
-        problem=problem,
         platforms=platforms.PLATFORMS,
     )
 
@@ -134,12 +123,12 @@ async def choose_board(call: RequestContext) -> HandlerResponse:
     row = await _row(call)
     found: tuple[Board, ...] = ()
     try:
-        found = await _boards(call, row)
+        found = await fetch_boards(call, row)
         board = boards.find_board(found, forms.parse(call).get("board", ""))
     except ApiError as error:
         if error.rule == "account.platform":
             raise
-        return await _boards_page(call, row, found, error.message, error.status)
+        return await _boards_page(call, row, found, error)
     await actions.perform(call.actor, boards.set_default, row["id"], board)
     return redirect_with_flash(
         call, f"/accounts/{row['id']}", f"Posts that do not name a board now go to “{board.name}”."

@@ -30,13 +30,11 @@ HEADERS = {
 CHANGED_TEXT = "The post was changed after you opened this page. Please look at it again: this is how it is now."
 
 
-async def show_link(call: RequestContext) -> HandlerResponse:
-    """GET /approve/{token}."""
-    return await _page(call)
+async def show_link(call: RequestContext, problem: str = "", note: str = "", status: int = 200) -> HandlerResponse:
+    """GET /approve/{token}.
 
-
-async def _page(call: RequestContext, problem: str = "", note: str = "", status: int = 200) -> HandlerResponse:
-    """Return the page. The draft's title, its author and the organization's name are not shown."""
+    The draft's title, its author and the organization's name are not shown.
+    """
     service = call.service
 
     def read() -> tuple[PostDraftRow, dict[str, Any]]:
@@ -89,11 +87,12 @@ async def decide(call: RequestContext) -> HandlerResponse:
             await actions.perform(who, approval_links.approve, token, form.get("seen", ""))
             return redirect(call.request.path)
         if form.get("decision") != "return":
-            return await _page(call, "Choose one of the two buttons.", note, 400)
+            return await show_link(call, "Choose one of the two buttons.", note, 400)
         request = validation.parse_object(ReturnRequest, {"note": note})
         await actions.perform(who, approval_links.send_back, token, request.note)
     except ApiError as error:
         if error.code != "validation_failed":
             raise
-        return await _page(call, CHANGED_TEXT if error.rule == "draft.changed" else error.message, note, error.status)
+        problem = CHANGED_TEXT if error.rule == "draft.changed" else error.message
+        return await show_link(call, problem, note, error.status)
     return redirect(f"{call.request.path}?done=returned")

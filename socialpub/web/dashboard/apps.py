@@ -5,7 +5,6 @@ A secret is write-only: typed in, sealed, used, and never shown again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from socialpub.base.errors import ApiError
@@ -15,7 +14,7 @@ from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.apps import ID_MAX, SECRET_MAX, AppRequest
 from socialpub.platforms.contract import Platform
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_form_error, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -32,18 +31,14 @@ async def list_apps(call: RequestContext) -> HandlerResponse:
     return await show(call, "apps/list.html", read, sites=call.service.sites)
 
 
-async def show_form(call: RequestContext) -> HandlerResponse:
-    """GET /settings/apps/{platform}: instructions for the platform's console, and the form."""
-    return await _form(call)
-
-
 def _platform(call: RequestContext) -> Platform:
     return apps.get_platform(call.path_value("platform"))
 
 
-async def _form(
-    call: RequestContext, problem: str = "", status: int = 200, typed: Mapping[str, str] | None = None, remedy: str = ""
+async def show_form(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
 ) -> HandlerResponse:
+    """GET /settings/apps/{platform}: instructions for the platform's console, and the form."""
     platform = _platform(call)
 
     def read(_: DashboardSession) -> dict[str, Any]:
@@ -57,15 +52,14 @@ async def _form(
         call,
         "apps/app.html",
         read,
-        status=status,
+        error=error,
+        filled=filled,
         platform=platform,
-        problem=problem,
-        remedy=remedy,
+        remedy=error.remediation if error else "",
         redirect_uri=connect.build_redirect_uri(call.service, platform),
         site=call.service.sites[platform.name],
         id_max=ID_MAX,
         secret_max=SECRET_MAX,
-        **({"filled": typed} if typed else {}),
     )
 
 
@@ -82,17 +76,12 @@ async def save(call: RequestContext) -> HandlerResponse:
         checked = await apps.check_app(call.service, call.scope, platform, app)
         await actions.perform(call.actor, apps.save, platform.name, app, is_known=checked.is_known)
     except ApiError as error:
-        if _is_unrelated_to_form(error):
-            raise
-        return await _form(call, _form_error(platform, error), error.status, typed, error.remediation or "")
+        error.message = _explain_error(platform, require_form_error(error))
+        return await show_form(call, error, typed)
     return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", f"App saved. {checked.message}")
 
 
-def _is_unrelated_to_form(error: ApiError) -> bool:
-    return error.code == "unauthenticated" or (error.code == "unauthorized" and error.rule != "session.proof")
-
-
-def _form_error(platform: Platform, error: ApiError) -> str:
+def _explain_error(platform: Platform, error: ApiError) -> str:
     console = platform.console
     assert console is not None, "an app is registered there"
     if error.rule == "clientId":
@@ -120,12 +109,8 @@ async def check(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", checked.message, good=checked.is_known)
 
 
-async def confirm_remove(call: RequestContext) -> HandlerResponse:
+async def confirm_remove(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /settings/apps/{platform}/remove: the effects."""
-    return await _confirm_page(call)
-
-
-async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     platform = _platform(call)
 
     def read(_: DashboardSession) -> dict[str, Any]:
@@ -135,7 +120,7 @@ async def _confirm_page(call: RequestContext, problem: str = "", status: int = 2
             raise ApiError("not_found", "No app was entered for this platform.")
         return {"app": app, "connected": apps.count_accounts(call.scope, platform)}
 
-    return await show(call, "apps/remove.html", read, status=status, platform=platform, problem=problem)
+    return await show(call, "apps/remove.html", read, error=error, platform=platform)
 
 
 async def remove(call: RequestContext) -> HandlerResponse:
@@ -148,5 +133,5 @@ async def remove(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
-        return await _confirm_page(call, error.message, error.status)
+        return await confirm_remove(call, error)
     return redirect_with_flash(call, APPS_PATH, f"{platform.label} app removed.")

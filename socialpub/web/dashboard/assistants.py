@@ -18,7 +18,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.oauth import AuthorizationRequest
 from socialpub.web.dashboard.parts import key_form
-from socialpub.web.dashboard.parts.layout import explain_form_error, redirect, require_proof, show
+from socialpub.web.dashboard.parts.layout import redirect, require_form_error, require_proof, show
 from socialpub.web.http import forms, handler
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.middleware import SECURITY_HEADERS
@@ -67,16 +67,14 @@ async def _consent_page(
     call: RequestContext,
     request: AuthorizationRequest,
     consent: Consent,
-    problem: str = "",
-    status: int = 200,
+    error: ApiError | None = None,
     form: dict[str, str] | None = None,
 ) -> HandlerResponse:
     page = await show(
         call,
         "oauth/consent.html",
         lambda _: {**key_form.read_accounts(call.scope), "filled": form or {}},
-        status=status,
-        problem=problem,
+        error=error,
         consent=consent,
         request=request.model_dump(exclude_none=True),
         scopes=key_scopes.KEY_SCOPES.values(),
@@ -105,7 +103,7 @@ async def _decide(
         await require_proof(call, form)
         made = await actions.perform(call.actor, oauth_grants.approve, consent, key)
     except ApiError as error:
-        return await _consent_page(call, request, consent, explain_form_error(error), error.status, form)
+        return await _consent_page(call, request, consent, require_form_error(error), form)
     return redirect(oauth_grants.build_redirect(call.service, consent, code=str(made["code"])))
 
 

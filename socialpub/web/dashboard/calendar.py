@@ -18,7 +18,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest
 from socialpub.store.rows import AccountRow
 from socialpub.web.api import drafts as drafts_api
-from socialpub.web.dashboard.parts.layout import UndoForm, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import UndoForm, explain, redirect_with_flash, show
 from socialpub.web.dashboard.posts import PLATFORM_LABELS, WORDS_MAX, read_time, read_zone, to_target, to_view
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
@@ -338,7 +338,7 @@ def _read_view(name: str | None) -> str:
 
 
 async def _show_move(
-    call: RequestContext, read_item: ReadItem, seen: str | None, name: str | None, problem: str = "", status: int = 200
+    call: RequestContext, read_item: ReadItem, seen: str | None, name: str | None, error: ApiError | None = None
 ) -> HandlerResponse:
     now, view = call.service.now_ms, _read_view(name)
 
@@ -351,7 +351,7 @@ async def _show_move(
             "back": _find_page(view, item.at or now, session.zone),
         }
 
-    return await show(call, "calendar/move.html", read, status=status, view=view, problem=problem)
+    return await show(call, "calendar/move.html", read, error=error, view=view, problem=explain(error))
 
 
 def _parse_ms(text: str | None) -> int | None:
@@ -406,8 +406,7 @@ async def _move(
     except ApiError as error:
         if error.code in ("unauthenticated", "unauthorized", "not_found"):
             raise
-        problem = f"{error.message} {error.remediation or ''}".strip()
-        return await _show_move(call, read_item, form.get("from"), view, problem, error.status)
+        return await _show_move(call, read_item, form.get("from"), view, error)
     zone = read_zone(form)
     said = f"{'Moved' if back is None else 'Moved back'} to {time_format.format_instant(at_ms, zone)}.{more}"
     fields: dict[str, str | int] = {"from": at_ms, "to": seen, "view": view, "in_zone": zone}

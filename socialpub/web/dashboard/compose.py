@@ -46,7 +46,7 @@ from socialpub.web.dashboard import media
 from socialpub.web.dashboard.parts import compose_form, draft_view, edited_content, edited_items, thread_pieces
 from socialpub.web.dashboard.parts.compose_form import FieldMessage, FieldMessages
 from socialpub.web.dashboard.parts.edited_content import EditedItem
-from socialpub.web.dashboard.parts.layout import explain_form_error, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_form_error, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
@@ -469,7 +469,7 @@ async def save_group(call: RequestContext) -> HandlerResponse:
             raise ApiError("validation_failed", "Choose the accounts of the group first.")
         await actions.perform(call.actor, account_groups.save, ended or given.get("group_name", "").strip(), chosen)
     except ApiError as error:
-        wrong = {"accounts": [FieldMessage(explain_form_error(error))]}
+        wrong = {"accounts": [FieldMessage(require_form_error(error).message)]}
         return await _page(call, given, FormFindings(wrong, status=error.status))
     return await _page(call, given | {"group_name": ""})
 

@@ -35,7 +35,7 @@ async def show_form(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if "handle" not in args:
             raise
-        return await _form(call, platform, connect.describe_credentials(platform), profile, error.message, error.status)
+        return await _form(call, platform, connect.describe_credentials(platform), profile, error)
     started = await actions.perform(call.actor, connect.start, platform.name, request.profile_id, begun)
     return await _form(call, platform, started["descriptor"], profile)
 
@@ -52,14 +52,12 @@ async def _form(
     platform: Platform,
     descriptor: Any,
     profile: str | None,
-    problem: str = "",
-    status: int = 200,
-    typed: dict[str, str] | None = None,
+    error: ApiError | None = None,
+    filled: dict[str, str] | None = None,
 ) -> HandlerResponse:
     named = descriptor["type"] == "credentials" and client_metadata.can_push_login(call.service, platform)
-    values = {"descriptor": descriptor, "profile": profile or "", "problem": problem, "by_name": named}
-    values |= {"filled": typed} if typed else {}
-    return await _page(call, "start", platform, status, **values)
+    values = {"descriptor": descriptor, "profile": profile or "", "by_name": named}
+    return await _page(call, "start", platform, error=error, filled=filled, **values)
 
 
 async def submit_credentials(call: RequestContext) -> HandlerResponse:
@@ -72,9 +70,7 @@ async def submit_credentials(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
         offer = await connect.complete(call.actor, platform.name, request)
     except ApiError as error:
-        return await _form(
-            call, platform, connect.describe_credentials(platform), profile, error.message, error.status, given
-        )
+        return await _form(call, platform, connect.describe_credentials(platform), profile, error, given)
     return await _finish(call, platform, "", offer)
 
 
@@ -121,8 +117,6 @@ def _enabled_platform(call: RequestContext) -> Platform:
     return connect.get_ready_platform(call.service, call.path_value("platform"))
 
 
-async def _page(
-    call: RequestContext, template: str, platform: Platform, status: int = 200, **values: Any
-) -> HandlerResponse:
+async def _page(call: RequestContext, template: str, platform: Platform, **values: Any) -> HandlerResponse:
     named = platforms.PLATFORMS[platform.name]
-    return await show(call, f"connect/{template}.html", status=status, platform=named, **values)
+    return await show(call, f"connect/{template}.html", platform=named, **values)

@@ -15,7 +15,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import NOTE_MAX, DraftsQuery, ReturnRequest
 from socialpub.web.api import drafts as drafts_api
 from socialpub.web.dashboard.parts import draft_view
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, show
 from socialpub.web.html.time_format import pluralize
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -165,7 +165,7 @@ def _refuse(call: RequestContext, error: ApiError) -> HandlerResponse:
     """Redirect to the draft with the reason. Raises errors of authority."""
     if error.code in ("unauthenticated", "unauthorized", "not_found") and error.rule is None:
         raise error
-    return redirect_with_flash(call, _path(call), f"{error.message} {error.remediation or ''}".strip(), good=False)
+    return redirect_with_flash(call, _path(call), explain(error), good=False)
 
 
 def _path(call: RequestContext) -> str:

@@ -14,7 +14,7 @@ from socialpub.domain.access import actions
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import drafts, sheet_import
 from socialpub.domain.posts.sheet_import import SheetRow
-from socialpub.web.dashboard.parts.layout import UndoForm, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import UndoForm, explain, redirect_with_flash, show
 from socialpub.web.html.time_format import pluralize
 from socialpub.web.http import forms, request_body
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -105,12 +105,10 @@ async def _refuse(call: RequestContext, error: ApiError) -> HandlerResponse:
     """Show the form with the reason. Raises errors of authority and of the server."""
     if error.status >= 500 or error.code in ("unauthenticated", "unauthorized", "rate_limited"):
         raise error
-    return await _page(call, status=error.status, problem=f"{error.message} {error.remediation or ''}".strip())
+    return await _page(call, error=error, problem=explain(error))
 
 
-async def _page(
-    call: RequestContext, rows: list[SheetRow] | None = None, *, status: int = 200, **values: Any
-) -> HandlerResponse:
+async def _page(call: RequestContext, rows: list[SheetRow] | None = None, **values: Any) -> HandlerResponse:
     def read(_: DashboardSession) -> dict[str, Any]:
         return {"rows": [_to_view(row) for row in rows or ()]}
 
@@ -119,12 +117,11 @@ async def _page(
         call,
         "posts/import.html",
         read,
-        status=status,
         counts={state: states.count(state) for state in ("new", "there", "wrong")},
         rows_max=sheet_import.ROWS_MAX,
         file_max=sheet_import.FILE_MAX // 1024,
         may_import=drafts.can_publish_directly(call.service, call.scope),
-        **{"problem": "", "name": "", "added": 0, "content": ""} | values,
+        **dict[str, Any]({"name": "", "added": 0, "content": ""}) | values,
     )
 
 

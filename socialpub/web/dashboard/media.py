@@ -17,7 +17,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.media import MediaBody, MediaChange, MediaFields, MediaQuery
 from socialpub.store.rows import MediaRow
 from socialpub.web.api import media as media_api
-from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import explain, redirect, redirect_with_flash, show
 from socialpub.web.html import templates
 from socialpub.web.html.time_format import pluralize
 from socialpub.web.http import forms
@@ -95,7 +95,7 @@ async def describe(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule != "media.in_use":
             raise
-        return redirect_with_flash(call, address, f"{error.message} {error.remediation or ''}".strip(), good=False)
+        return redirect_with_flash(call, address, explain(error), good=False)
     return redirect_with_flash(call, address, "Description saved.")
 
 
@@ -120,7 +120,7 @@ async def upload(call: RequestContext) -> HandlerResponse:
     finally:
         sent.close()
     said = [f"{pluralize(stored, 'file')} stored."] if stored else []
-    said += [f"{error.message} {error.remediation or ''}".strip() for error in refusals]
+    said += [explain(error) for error in refusals]
     return redirect_with_flash(call, MEDIA_PATH, " ".join(said)[:FLASH_MAX], good=not refusals)
 
 
@@ -210,5 +210,5 @@ async def delete(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule != "media.in_use":
             raise
-        return redirect_with_flash(call, MEDIA_PATH, f"{error.message} {error.remediation or ''}".strip(), good=False)
+        return redirect_with_flash(call, MEDIA_PATH, explain(error), good=False)
     return redirect_with_flash(call, MEDIA_PATH, "File deleted.")

@@ -10,7 +10,7 @@ from socialpub.domain.access import actions
 from socialpub.domain.delivery.notifications import invitations
 from socialpub.domain.identity import dashboard_session, members
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.web.dashboard.parts.layout import explain_form_error, redirect, redirect_with_flash, require_proof, show
+from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, require_form_error, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -23,25 +23,21 @@ ROLES = {
 }
 
 
-async def list_members(call: RequestContext) -> HandlerResponse:
-    """GET /settings/members."""
-    return await _list_page(call)
-
-
-async def _list_page(
-    call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
+async def list_members(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
 ) -> HandlerResponse:
+    """GET /settings/members."""
+
     def read(_: DashboardSession) -> dict[str, Any]:
         return {
             "members": members.list_members(call.scope),
             "invitations": members.list_invitations(call.scope, call.service.now_ms),
-            **({"filled": form} if form else {}),
         }
 
     roles = list(reversed(ROLES.items()))
     mails = invitations.get_share_key(call.service, call.scope.organization) is not None
     shown: dict[str, Any] = {"roles": roles, "me": call.scope.user, "mails": mails}
-    return await show(call, "settings/members.html", read, status=status, problem=problem, **shown)
+    return await show(call, "settings/members.html", read, error=error, filled=filled, **shown)
 
 
 async def invite(call: RequestContext) -> HandlerResponse:
@@ -51,7 +47,7 @@ async def invite(call: RequestContext) -> HandlerResponse:
         await require_proof(call, form)
         made = await actions.perform(call.actor, members.invite, form.get("email", ""), form.get("role", ""))
     except ApiError as error:
-        return await _list_page(call, form, explain_form_error(error), error.status)
+        return await list_members(call, require_form_error(error), form)
     link = f"{call.service.base_url}/invited/{made['token']}"
     words = await _mail_link(call, str(made["email"]), link)
     return redirect_with_flash(
@@ -82,19 +78,15 @@ async def withdraw(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, MEMBERS_PATH, "Invitation withdrawn. Its link no longer works.")
 
 
-async def read(call: RequestContext) -> HandlerResponse:
+async def read(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /settings/members/{id}: the role, and removing the member."""
-    return await _member_page(call)
-
-
-async def _member_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     member = call.path_value("member_id")
 
-    def read(_: DashboardSession) -> dict[str, Any]:
+    def read_member(_: DashboardSession) -> dict[str, Any]:
         return {"member": members.get_member(call.scope, member), "last": members.is_last_owner(call.scope, member)}
 
     roles, mine = list(ROLES.items()), member == call.scope.user
-    return await show(call, "settings/member.html", read, status=status, problem=problem, roles=roles, mine=mine)
+    return await show(call, "settings/member.html", read_member, error=error, roles=roles, mine=mine)
 
 
 async def change_role(call: RequestContext) -> HandlerResponse:
@@ -106,7 +98,7 @@ async def change_role(call: RequestContext) -> HandlerResponse:
             call.actor, members.change_role, call.path_value("member_id"), form.get("role", "")
         )
     except ApiError as error:
-        return await _member_page(call, explain_form_error(error), error.status)
+        return await read(call, require_form_error(error))
     if call.path_value("member_id") == call.scope.user:
         return redirect("/settings")  # every role may open this page
     return redirect_with_flash(call, MEMBERS_PATH, f"{made['email']} now has the role {made['role']}.")
@@ -118,7 +110,7 @@ async def remove(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         made = await actions.perform(call.actor, members.remove, call.path_value("member_id"))
     except ApiError as error:
-        return await _member_page(call, explain_form_error(error), error.status)
+        return await read(call, require_form_error(error))
     return redirect_with_flash(
         call, MEMBERS_PATH, f"{made['email']} is no longer a member and was signed out everywhere."
     )

@@ -28,7 +28,7 @@ from socialpub.domain.schemas.notifications import (
 from socialpub.domain.schemas.webhooks import DESCRIPTION_MAX
 from socialpub.store.rows import DeliveryStatus
 from socialpub.web.api.notifications import send_test
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
+from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, require_form_error, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -159,19 +159,16 @@ async def list_channels(call: RequestContext) -> HandlerResponse:
     )
 
 
-async def show_new(call: RequestContext) -> HandlerResponse:
+async def show_new(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
+) -> HandlerResponse:
     """GET /settings/notifications/new/{kind}."""
-    return await _new_page(call, {})
-
-
-async def _new_page(call: RequestContext, form: Mapping[str, str], error: ApiError | None = None) -> HandlerResponse:
     kind = _kind(call.path_value("kind"))
-    read = {"filled": dict(form)} if form else {}
     return await show(
         call,
         "channels/new.html",
-        lambda session: read,
-        status=error.status if error else 200,
+        error=error,
+        filled=filled,
         name=call.path_value("kind"),
         kind=kind,
         problems=_problems(kind, error),
@@ -204,7 +201,7 @@ async def add(call: RequestContext) -> HandlerResponse:
         await channels.check_target(call.service, call.scope.organization, request.to)
         made = await actions.perform(await _actor_for(call, form.get("of", "")), channels.create, request)
     except ApiError as error:
-        return await _new_page(call, form, _form_error(error))
+        return await show_new(call, require_form_error(error), form)
     return redirect_with_flash(call, f"{PAGE_PATH}/{made['id']}", "Channel added. Send a test to check that it works.")
 
 
@@ -241,26 +238,22 @@ def _problems(kind: ChannelKind, error: ApiError | None) -> defaultdict[str, str
     at = {str(part) for each in issues for part in each["path"]} | {(error.rule or "").split(".")[0]}
     wrong = {field.id: field.wrong for field in kind.fields if field.name in at}
     if (error.rule or "").startswith("webhook.url"):
-        wrong = {field.id: _error_text(error) for field in kind.fields if field.name == "url"}
-    found |= wrong or {"events" if error.rule == "events" else "": _error_text(error)}
+        wrong = {field.id: explain(error) for field in kind.fields if field.name == "url"}
+    found |= wrong or {"events" if error.rule == "events" else "": explain(error)}
     return found
 
 
 # --- One channel -----------------------------------------------------------------------------------------------------
 
 
-async def read(call: RequestContext) -> HandlerResponse:
-    """GET /settings/notifications/{id}: its messages, filtered by `status`."""
-    return await _channel(call)
-
-
-async def _channel(
-    call: RequestContext, form: Mapping[str, str] | None = None, error: ApiError | None = None
+async def read(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
 ) -> HandlerResponse:
+    """GET /settings/notifications/{id}: its messages, filtered by `status`."""
     id, args = call.path_value("channel_id"), call.request.args
     status, cursor = args.get("status") or "", args.get("cursor") or ""
 
-    def read(session: DashboardSession) -> dict[str, Any]:
+    def read_channel(session: DashboardSession) -> dict[str, Any]:
         channel = channels.to_body(channels.find(call.scope, id))
         rest = {"status": status} if status in STATUSES else {}
         given: dict[str, Any] = {"channelId": id, "limit": PAGE_SIZE, **{name: [value] for name, value in rest.items()}}
@@ -268,19 +261,19 @@ async def _channel(
         page = history.load_page(call.service, call.scope, validation.parse_object(NotificationsQuery, given))
         older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
         kind = KINDS[channel["to"]["kind"]]
-        filled = {"filled": dict(form)} if form else {}
         chosen = [box for box, (name, _) in TYPES.items() if name in channel["events"]]
-        return {"channel": channel, "kind": kind, "told": page["data"], "older": older, "chosen": chosen, **filled}
+        return {"channel": channel, "kind": kind, "told": page["data"], "older": older, "chosen": chosen}
 
     return await show(
         call,
         "channels/channel.html",
-        read,
-        status=error.status if error else 200,
-        problem=_error_text(error) if error else "",
+        read_channel,
+        error=error,
+        problem=explain(error),
+        filled=filled,
         status_wanted=status,
         is_later=bool(cursor),
-        is_changing=bool(form) or bool(args.get("kept")),
+        is_changing=bool(filled) or bool(args.get("kept")),
         **_type_choices(),
     )
 
@@ -292,7 +285,7 @@ async def test(call: RequestContext) -> HandlerResponse:
         done = await send_test(call, id, validation.parse_object(ChannelTestRequest, {}))
         made = json.loads((await actions.respond(done)).body)
     except ApiError as error:
-        return redirect_with_flash(call, f"{PAGE_PATH}/{id}", _error_text(_form_error(error)), good=False)
+        return redirect_with_flash(call, f"{PAGE_PATH}/{id}", explain(require_form_error(error)), good=False)
     took = f"after {made['durationMs']} ms"
     if made["delivered"]:
         return redirect_with_flash(call, f"{PAGE_PATH}/{id}", f"Test message accepted {took}. Check that it arrived.")
@@ -309,7 +302,7 @@ async def change(call: RequestContext) -> HandlerResponse:
         _check_types(form)
         await actions.perform(call.actor, channels.change, id, validation.parse_object(ChannelChange, given))
     except ApiError as error:
-        return await _channel(call, form, _form_error(error))
+        return await read(call, require_form_error(error), form)
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Channel saved.")
 
 
@@ -321,19 +314,17 @@ async def switch(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", said)
 
 
-async def edit_target(call: RequestContext) -> HandlerResponse:
+async def edit_target(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
+) -> HandlerResponse:
     """GET /settings/notifications/{id}/target: the form for a new target."""
-    return await _target_page(call, {})
 
-
-async def _target_page(call: RequestContext, form: Mapping[str, str], error: ApiError | None = None) -> HandlerResponse:
     def read(session: DashboardSession) -> dict[str, Any]:
         channel = channels.to_body(channels.find(call.scope, call.path_value("channel_id")))
         kind = KINDS[channel["to"]["kind"]]
-        filled = {"filled": dict(form)} if form else {}
-        return {"channel": channel, "kind": kind, "problems": _problems(kind, error), **filled}
+        return {"channel": channel, "kind": kind, "problems": _problems(kind, error)}
 
-    return await show(call, "channels/target.html", read, status=error.status if error else 200)
+    return await show(call, "channels/target.html", read, error=error, filled=filled)
 
 
 async def change_target(call: RequestContext) -> HandlerResponse:
@@ -346,22 +337,18 @@ async def change_target(call: RequestContext) -> HandlerResponse:
         await channels.check_target(call.service, call.scope.organization, request.to)
         await actions.perform(call.actor, channels.change, id, request)
     except ApiError as error:
-        return await _target_page(call, form, _form_error(error))
+        return await edit_target(call, require_form_error(error), form)
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Target saved. Send a test to check that it works.")
 
 
-async def confirm_delete(call: RequestContext) -> HandlerResponse:
+async def confirm_delete(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /settings/notifications/{id}/delete: the effects."""
-    return await _confirm_page(call)
 
-
-async def _confirm_page(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     def read(session: DashboardSession) -> dict[str, Any]:
         channel = channels.to_body(channels.find(call.scope, call.path_value("channel_id")))
         return {"channel": channel, "kind": KINDS[channel["to"]["kind"]]}
 
-    status, problem = (error.status, _error_text(error)) if error else (200, "")
-    return await show(call, "channels/delete.html", read, status=status, problem=problem)
+    return await show(call, "channels/delete.html", read, error=error, problem=explain(error))
 
 
 async def delete(call: RequestContext) -> HandlerResponse:
@@ -370,18 +357,5 @@ async def delete(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, channels.delete, call.path_value("channel_id"))
     except ApiError as error:
-        return await _confirm_page(call, _form_error(error))
+        return await confirm_delete(call, require_form_error(error))
     return redirect_with_flash(call, PAGE_PATH, "Channel deleted.")
-
-
-def _form_error(error: ApiError) -> ApiError:
-    """Return an error of the form's input; raise any other."""
-    if error.code in ("unauthenticated", "not_found") or (
-        error.code == "unauthorized" and error.rule != "session.proof"
-    ):
-        raise error
-    return error
-
-
-def _error_text(error: ApiError) -> str:
-    return f"{error.message} {error.remediation or ''}".strip()

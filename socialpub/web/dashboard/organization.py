@@ -13,9 +13,9 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.common import ORGANIZATION_MAX
 from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.web.dashboard.parts.layout import (
-    explain_form_error,
     redirect_signed_out,
     redirect_with_flash,
+    require_form_error,
     require_proof,
     show,
 )
@@ -25,9 +25,11 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 ORGANIZATION_PATH = "/settings/organization"
 
 
-async def read(call: RequestContext) -> HandlerResponse:
+async def read(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
+) -> HandlerResponse:
     """GET /settings/organization."""
-    return await show(call, "settings/organization.html", problem="", most=ORGANIZATION_MAX)
+    return await show(call, "settings/organization.html", error=error, filled=filled, most=ORGANIZATION_MAX)
 
 
 async def rename(call: RequestContext) -> HandlerResponse:
@@ -37,24 +39,20 @@ async def rename(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(OrganizationRequest, {"name": form.get("name", "")})
         await actions.perform(call.actor, profiles.rename_organization, request)
     except ApiError as error:
-        words = f"The name must have 1 to {ORGANIZATION_MAX} characters."
-        problem = words if error.rule == "name" else explain_form_error(error)
-        shown: dict[str, Any] = {"problem": problem, "filled": form, "most": ORGANIZATION_MAX}
-        return await show(call, "settings/organization.html", status=error.status, **shown)
+        if require_form_error(error).rule == "name":
+            error.message = f"The name must have 1 to {ORGANIZATION_MAX} characters."
+        return await read(call, error, form)
     return redirect_with_flash(call, ORGANIZATION_PATH, "Organization renamed.")
 
 
-async def confirm_delete(call: RequestContext) -> HandlerResponse:
+async def confirm_delete(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /settings/organization/delete: the effects."""
-    return await _confirm_page(call)
 
-
-async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     def read(_: DashboardSession) -> dict[str, Any]:
         planned = organization_deletion.plan_deletion(call.service, call.scope.organization)
         return {"plan": planned, "lines": organization_deletion.format_lines(planned["ends"])}
 
-    return await show(call, "settings/organization_delete.html", read, status=status, problem=problem)
+    return await show(call, "settings/organization_delete.html", read, error=error)
 
 
 async def delete(call: RequestContext) -> HandlerResponse:
@@ -64,6 +62,6 @@ async def delete(call: RequestContext) -> HandlerResponse:
         await require_proof(call, form)
         deleted = await actions.perform(call.actor, organization_deletion.delete, form.get("confirm", ""))
     except ApiError as error:
-        return await _confirm_page(call, explain_form_error(error), error.status)
+        return await confirm_delete(call, require_form_error(error))
     text = f"The organization {deleted['name']} was deleted, and you are signed out."
     return redirect_signed_out(call, text, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE)

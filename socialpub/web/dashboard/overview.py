@@ -17,7 +17,7 @@ from socialpub.domain.schemas.drafts import DraftsQuery
 from socialpub.domain.schemas.posts import SettleRequest
 from socialpub.domain.server import instance
 from socialpub.web.dashboard import calendar, posts
-from socialpub.web.dashboard.parts.layout import explain_form_error, redirect_with_flash, require_proof, show
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_form_error, require_proof, show
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -109,12 +109,9 @@ async def resume(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, "/", "Publishing resumed.")
 
 
-async def confirm_resume_after_restore(call: RequestContext) -> HandlerResponse:
+async def confirm_resume_after_restore(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /overview/compare: the posts to check before publishing resumes after a restore."""
-    return await _compare_page(call)
 
-
-async def _compare_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     def read(session: DashboardSession) -> dict[str, Any]:
         return {
             "paused": instance.get_pause_reason(),
@@ -126,8 +123,7 @@ async def _compare_page(call: RequestContext, problem: str = "", status: int = 2
         call,
         "overview/compare.html",
         read,
-        status=status,
-        problem=problem,
+        error=error,
         platforms=platforms.PLATFORMS,
         most=recovery.SKIPPED_MAX,
         due_of=overdue_rule.get_due_time,
@@ -137,12 +133,12 @@ async def _compare_page(call: RequestContext, problem: str = "", status: int = 2
 async def resume_after_restore(call: RequestContext) -> HandlerResponse:
     """POST /overview/compare: `overdue_rule` is `publish` or `skip`."""
     form = forms.parse(call)
-    if form.get("overdue") not in ("publish", "skip"):
-        return await _compare_page(call, "Choose what happens to the overdue posts.", 400)
     try:
+        if form.get("overdue") not in ("publish", "skip"):
+            raise ApiError("validation_failed", "Choose what happens to the overdue posts.")
         await require_proof(call, form)
         done = await actions.perform(call.actor, recovery.resume_after_restore, skip=form["overdue"] == "skip")
     except ApiError as error:
-        return await _compare_page(call, explain_form_error(error), error.status)
+        return await confirm_resume_after_restore(call, require_form_error(error))
     skipped = f" {_count_posts(done['skipped'])} marked as failed." if done["skipped"] else ""
     return redirect_with_flash(call, "/", f"Publishing resumed.{skipped}")

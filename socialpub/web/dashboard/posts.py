@@ -33,7 +33,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest, PostsQuery, RetryRequest, SettleRequest
 from socialpub.store.rows import PostRow
 from socialpub.web.dashboard.parts import draft_view
-from socialpub.web.dashboard.parts.layout import explain_form_error, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, require_form_error, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
@@ -119,7 +119,7 @@ async def save_view(call: RequestContext) -> HandlerResponse:
         await actions.perform(call.actor, dashboard_session.save_view, name, view)
     except ApiError as error:
         page = forms.to_local_path(form.get("page"))
-        return redirect_with_flash(call, page, explain_form_error(error), good=False)
+        return redirect_with_flash(call, page, require_form_error(error).message, good=False)
     words = f"View “{name}” saved." if view else f"View “{name}” deleted."
     return redirect_with_flash(call, f"/posts?{view}" if view else "/posts", words)
 
@@ -373,11 +373,8 @@ async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) 
 async def cancel(call: RequestContext) -> HandlerResponse:
     """POST /posts/{id}/cancel."""
     form = forms.parse(call)
-    return await _redirect_done(call, form, "Post canceled.", _cancel(call))
-
-
-async def _cancel(call: RequestContext) -> None:
-    await actions.perform(call.actor, post_actions.cancel, call.path_value("post_id"))
+    doing = actions.perform(call.actor, post_actions.cancel, call.path_value("post_id"))
+    return await _redirect_done(call, form, "Post canceled.", doing)
 
 
 async def retry(call: RequestContext) -> HandlerResponse:
@@ -424,7 +421,7 @@ async def act_on_several(call: RequestContext) -> HandlerResponse:
         return redirect_with_flash(call, page, f"Choose 1 to {PICKED_MAX} posts, and what to do.", good=False)
     refused = [found for batch, seen in picked.items() if (found := await _act_on(call, form, batch, seen))]
     done = len(picked) - len(refused)
-    words = f"{done} {'post' if done == 1 else 'posts'} {DONE_WORDS[do]}."
+    words = f"{time_format.pluralize(done, 'post')} {DONE_WORDS[do]}."
     if not refused:
         return redirect_with_flash(call, page, words)
     return await show(call, "posts/refused.html", status=200 if done else 409, refused=refused, words=words, back=page)
@@ -467,7 +464,7 @@ async def _perform_on(
 
 
 async def _redirect_done(
-    call: RequestContext, form: Mapping[str, str], words: str, doing: Awaitable[None]
+    call: RequestContext, form: Mapping[str, str], words: str, doing: Awaitable[object]
 ) -> HandlerResponse:
     """Run an action and redirect with its outcome: to the previous page, or to the post."""
     post, page = f"/posts/{call.path_value('post_id')}", form.get("page", "")
@@ -477,7 +474,7 @@ async def _redirect_done(
     except ApiError as error:
         if error.code in ("unauthenticated", "unauthorized", "not_found"):
             raise
-        return redirect_with_flash(call, back, f"{error.message} {error.remediation or ''}".strip(), good=False)
+        return redirect_with_flash(call, back, explain(error), good=False)
     return redirect_with_flash(call, back, words)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,14 @@ from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.profiles import ProfileRequest
 from socialpub.domain.schemas.slots import SlotsRequest
 from socialpub.web.dashboard.parts import key_form, user_agents
-from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, require_password, require_proof, show
+from socialpub.web.dashboard.parts.layout import (
+    redirect,
+    redirect_with_flash,
+    require_form_error,
+    require_password,
+    require_proof,
+    show,
+)
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -36,12 +42,9 @@ async def choose_profile(call: RequestContext) -> HandlerResponse:
     return redirect(forms.to_local_path(form.get("page")))
 
 
-async def show_own(call: RequestContext) -> HandlerResponse:
+async def show_own(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /settings."""
-    return await _own_page(call)
 
-
-async def _own_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     def read(_: DashboardSession) -> dict[str, Any]:
         return {
             "totp": totp.is_enabled(call.scope),
@@ -50,7 +53,7 @@ async def _own_page(call: RequestContext, problem: str = "", status: int = 200) 
 
     zones = [("", "Time zone of my browser"), *((name, name) for name in list_zones())]
     least = users.PASSWORD_MIN
-    return await show(call, "settings/you.html", read, status=status, problem=problem, zones=zones, least=least)
+    return await show(call, "settings/you.html", read, error=error, zones=zones, least=least)
 
 
 async def choose_zone(call: RequestContext) -> HandlerResponse:
@@ -67,7 +70,7 @@ async def change_password(call: RequestContext) -> HandlerResponse:
         hash_ = await users.hash_password_in_pool(form.get("new_password", ""))
         await actions.perform(call.actor, users.change_password, hash_)
     except ApiError as error:
-        return await _own_page(call, _form_error(error), error.status)
+        return await show_own(call, _require_form_error(error))
     return redirect_with_flash(call, OWN_PATH, "Password changed. Every other session is signed out.")
 
 
@@ -76,21 +79,18 @@ async def end_session(call: RequestContext) -> HandlerResponse:
     try:
         await actions.perform(call.actor, sessions.end_one, forms.parse(call).get("session", ""))
     except ApiError as error:
-        return redirect_with_flash(call, OWN_PATH, _form_error(error), good=False)
+        return redirect_with_flash(call, OWN_PATH, _require_form_error(error).message, good=False)
     return redirect_with_flash(call, OWN_PATH, "Session signed out.")
 
 
 # --- API keys ----------------------------------------------------------------------------------------------------
 
 
-async def list_keys(call: RequestContext) -> HandlerResponse:
-    """GET /settings/keys."""
-    return await _keys_page(call)
-
-
-async def _keys_page(
-    call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
+async def list_keys(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
 ) -> HandlerResponse:
+    """GET /settings/keys."""
+
     def read(_: DashboardSession) -> dict[str, Any]:
         now = str(format_iso(call.service.now_ms))
         return {
@@ -99,15 +99,14 @@ async def _keys_page(
                 for key in api_keys.list_bodies(call.scope.organization)
             ],
             **key_form.read_accounts(call.scope),
-            **({"filled": form} if form else {}),
         }
 
     return await show(
         call,
         "settings/keys.html",
         read,
-        status=status,
-        problem=problem,
+        error=error,
+        filled=filled,
         prefixes=authentication.list_key_prefixes(call.service),
         base_url=call.service.base_url,
         presets=[(preset.name, preset.label) for preset in key_scopes.KEY_PRESETS.values()],
@@ -131,24 +130,14 @@ async def mint_key(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
         minted = await actions.perform(call.actor, api_keys.create, request)
     except ApiError as error:
-        return await _keys_page(call, form, _form_error(error, "A key"), error.status)
+        return await list_keys(call, _require_form_error(error, "A key"), form)
     return redirect_with_flash(call, KEYS_PATH, f"Your new API key “{minted['name']}”", secret=str(minted["key"]))
 
 
-async def confirm_revoke(call: RequestContext) -> HandlerResponse:
+async def confirm_revoke(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /settings/keys/{id}/revoke: the effects."""
-    return await _confirm_page(call)
-
-
-async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     key = call.path_value("key_id")
-    return await show(
-        call,
-        "settings/revoke.html",
-        lambda _: {"key": api_keys.get_body(call.scope, key)},
-        status=status,
-        problem=problem,
-    )
+    return await show(call, "settings/revoke.html", lambda _: {"key": api_keys.get_body(call.scope, key)}, error=error)
 
 
 async def revoke_key(call: RequestContext) -> HandlerResponse:
@@ -157,16 +146,18 @@ async def revoke_key(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, api_keys.revoke, call.path_value("key_id"))
     except ApiError as error:
-        return await _confirm_page(call, _form_error(error), error.status)
+        return await confirm_revoke(call, _require_form_error(error))
     return redirect_with_flash(call, KEYS_PATH, "Key revoked. It no longer works.")
 
 
 # --- Profiles ----------------------------------------------------------------------------------------------------
 
 
-async def list_profiles(call: RequestContext) -> HandlerResponse:
+async def list_profiles(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
+) -> HandlerResponse:
     """GET /settings/profiles."""
-    return await show(call, "settings/profiles.html", problem="")
+    return await show(call, "settings/profiles.html", error=error, filled=filled)
 
 
 async def create_profile(call: RequestContext) -> HandlerResponse:
@@ -176,19 +167,14 @@ async def create_profile(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(ProfileRequest, {"name": form.get("name", "")})
         made = await actions.perform(call.actor, profiles.create, request)
     except ApiError as error:
-        problem = _form_error(error, "A profile")
-        return await show(call, "settings/profiles.html", status=error.status, problem=problem, filled=form)
+        return await list_profiles(call, _require_form_error(error, "A profile"), form)
     return redirect_with_flash(call, PROFILES_PATH, f"Profile “{made['name']}” created.")
 
 
-async def edit_profile(call: RequestContext) -> HandlerResponse:
-    """GET /settings/profiles/{id}: its name, its slots, and deleting it."""
-    return await _profile_page(call)
-
-
-async def _profile_page(
-    call: RequestContext, problem: str = "", status: int = 200, filled: Mapping[str, str] | None = None
+async def edit_profile(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
 ) -> HandlerResponse:
+    """GET /settings/profiles/{id}: its name, its slots, and deleting it."""
     profile = call.path_value("profile_id")
     return await show(
         call,
@@ -198,10 +184,9 @@ async def _profile_page(
             "holds": profiles.count_usage(call.scope, profile),
             "slots": slots.load_body(call.service, replace(call.scope, profile=profile)),
         },
-        status=status,
-        problem=problem,
+        error=error,
+        filled=filled,
         zones=[(name, name) for name in list_zones()],
-        filled=filled or {},
     )
 
 
@@ -211,7 +196,7 @@ async def rename_profile(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(ProfileRequest, {"name": forms.parse(call).get("name", "")})
         await actions.perform(call.actor, profiles.rename, call.path_value("profile_id"), request)
     except ApiError as error:
-        return await _profile_page(call, _form_error(error, "A profile"), error.status)
+        return await edit_profile(call, _require_form_error(error, "A profile"))
     return redirect_with_flash(call, PROFILES_PATH, "Profile renamed.")
 
 
@@ -224,7 +209,7 @@ async def define_slots(call: RequestContext) -> HandlerResponse:
         fields = {"profileId": profile, "zone": form.get("zone", ""), "weekly": weekly}
         await actions.perform(call.actor, slots.define, validation.parse_object(SlotsRequest, fields))
     except ApiError as error:
-        return await _profile_page(call, _form_error(error), error.status, form)
+        return await edit_profile(call, _require_form_error(error), form)
     return redirect_with_flash(call, f"{PROFILES_PATH}/{profile}", "Slots saved. Queued posts keep their times.")
 
 
@@ -234,12 +219,12 @@ async def delete_profile(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, profiles.delete, call.path_value("profile_id"))
     except ApiError as error:
-        return await _profile_page(call, _form_error(error), error.status)
+        return await edit_profile(call, _require_form_error(error))
     return redirect_with_flash(call, PROFILES_PATH, "Profile deleted. Its keys are revoked.")
 
 
-def _form_error(error: ApiError, what: str = "") -> str:
-    """Return the message of an error in the form's input; raise any other error."""
-    if error.code == "unauthenticated" or (error.code == "unauthorized" and error.rule != "session.proof"):
-        raise error
-    return f"{what} needs a name of 1 to 100 characters." if error.rule == "name" else error.message
+def _require_form_error(error: ApiError, what: str = "") -> ApiError:
+    """Return an error in the form's input, also of something not found; raise any other."""
+    if error.rule == "name":
+        error.message = f"{what} needs a name of 1 to 100 characters."
+    return error if error.code == "not_found" else require_form_error(error)

@@ -23,7 +23,7 @@ from socialpub.domain.schemas.webhooks import (
 )
 from socialpub.store.rows import DeliveryStatus
 from socialpub.web.api.webhooks import send_test
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
+from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, require_form_error, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -34,18 +34,15 @@ STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
 # --- All endpoints -----------------------------------------------------------------------------------------------
 
 
-async def list_endpoints(call: RequestContext) -> HandlerResponse:
-    """GET /webhooks."""
-    return await _list_page(call)
-
-
-async def _list_page(
-    call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
+async def list_endpoints(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
 ) -> HandlerResponse:
-    def read(session: DashboardSession) -> dict[str, Any]:
-        return {"endpoints": endpoints.list_bodies(session.scope), **({"filled": form} if form else {})}
+    """GET /webhooks."""
 
-    return await show(call, "webhooks/list.html", read, status=status, problem=problem, types=TYPES)
+    def read(session: DashboardSession) -> dict[str, Any]:
+        return {"endpoints": endpoints.list_bodies(session.scope)}
+
+    return await show(call, "webhooks/list.html", read, error=error, problem=explain(error), filled=filled, types=TYPES)
 
 
 async def register(call: RequestContext) -> HandlerResponse:
@@ -62,7 +59,7 @@ async def register(call: RequestContext) -> HandlerResponse:
         await url_policy.check_address(call.service, call.scope.organization, request.url)
         made = await actions.perform(call.actor, endpoints.create, request)
     except ApiError as error:
-        return await _list_page(call, form, _form_error(error), error.status)
+        return await list_endpoints(call, require_form_error(error), form)
     words = "Endpoint added. Its signing secret, with which the receiver verifies deliveries:"
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{made['id']}", words, secret=str(made["signingSecret"]))
 
@@ -96,7 +93,7 @@ async def test(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(TestRequest, {"type": form["type"]} if form.get("type") else {})
         made = json.loads((await actions.respond(await send_test(call, id, request))).body)
     except ApiError as error:
-        return redirect_with_flash(call, back, _form_error(error), good=False)
+        return redirect_with_flash(call, back, explain(require_form_error(error)), good=False)
     if made["delivered"]:
         return redirect_with_flash(call, back, f"Test event delivered: {made['status']} after {made['durationMs']} ms.")
     said = f"the receiver answered {made['status']}" if made["status"] else f"no response ({made['errorName']})"
@@ -121,9 +118,9 @@ async def redeliver_failed(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
 
 
-async def confirm_rotate(call: RequestContext) -> HandlerResponse:
+async def confirm_rotate(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /webhooks/{id}/rotate: the effects."""
-    return await _confirm_page(call, "webhooks/rotate.html")
+    return await _confirm_page(call, "webhooks/rotate.html", error)
 
 
 async def rotate(call: RequestContext) -> HandlerResponse:
@@ -133,14 +130,14 @@ async def rotate(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         made = await actions.perform(call.actor, endpoints.rotate_secret, id)
     except ApiError as error:
-        return await _confirm_page(call, "webhooks/rotate.html", _form_error(error), error.status)
+        return await confirm_rotate(call, require_form_error(error))
     words = "New signing secret. For 24 hours, deliveries are signed with the old secret too."
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words, secret=str(made["signingSecret"]))
 
 
-async def confirm_delete(call: RequestContext) -> HandlerResponse:
+async def confirm_delete(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     """GET /webhooks/{id}/delete: the effects."""
-    return await _confirm_page(call, "webhooks/delete.html")
+    return await _confirm_page(call, "webhooks/delete.html", error)
 
 
 async def delete(call: RequestContext) -> HandlerResponse:
@@ -149,17 +146,17 @@ async def delete(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, endpoints.delete, call.path_value("endpoint_id"))
     except ApiError as error:
-        return await _confirm_page(call, "webhooks/delete.html", _form_error(error), error.status)
+        return await confirm_delete(call, require_form_error(error))
     return redirect_with_flash(call, WEBHOOKS_PATH, "Endpoint deleted.")
 
 
-async def _confirm_page(call: RequestContext, template: str, problem: str = "", status: int = 200) -> HandlerResponse:
+async def _confirm_page(call: RequestContext, template: str, error: ApiError | None) -> HandlerResponse:
     id = call.path_value("endpoint_id")
 
     def read(session: DashboardSession) -> dict[str, Any]:
         return {"endpoint": endpoints.to_body(endpoints.find(call.scope, id))}
 
-    return await show(call, template, read, status=status, problem=problem)
+    return await show(call, template, read, error=error, problem=explain(error))
 
 
 # --- One delivery ------------------------------------------------------------------------------------------------
@@ -186,12 +183,3 @@ async def redeliver(call: RequestContext) -> HandlerResponse:
     id = call.path_value("delivery_id")
     await actions.perform(call.actor, deliveries.redeliver, id)
     return redirect_with_flash(call, f"/deliveries/{id}", "Redelivering. All attempts are available again.")
-
-
-def _form_error(error: ApiError) -> str:
-    """Return the message of an error in the form's input; raise any other error."""
-    if error.code in ("unauthenticated", "not_found") or (
-        error.code == "unauthorized" and error.rule != "session.proof"
-    ):
-        raise error
-    return f"{error.message} {error.remediation or ''}".strip()

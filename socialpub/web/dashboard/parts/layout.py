@@ -68,12 +68,15 @@ async def show(
     template: str,
     read: Callable[[DashboardSession], Mapping[str, Any]] = lambda session: {},
     *,
+    error: ApiError | None = None,
+    filled: Mapping[str, str] | None = None,
     status: int = 200,
     **values: Any,
 ) -> HandlerResponse:
     """Return a page for the signed-in user.
 
-    `read` runs in the same read transaction as the layout.
+    `read` runs in the same read transaction as the layout. `error`: of the page's form, which is shown again; the page
+    has its status, and its message as `problem`. `filled`: the fields of that form.
 
     Lists are read in `dashboard_session.scope`, which is limited to the chosen profile; an object in the path is read
     in `call.scope`, so that links to it work in every profile.
@@ -86,9 +89,9 @@ async def show(
     delete_cookie = (forms.build_cookie(call.service, FLASH_COOKIE, "", 0, path="/"),) if cookie else ()
     if values_read["filled"] and call.route.method == "GET":  # a POST shows a form with errors
         notice = FlashMessage("Your session had ended, so the form was not sent. Its contents are filled in again.")
-    return templates.render_page(
-        template, status, delete_cookie, **frame | {"notice": notice} | dict(values_read) | values
-    )
+    frame |= {"notice": notice, "problem": error.message if error else "", **values_read}
+    frame |= {"filled": filled} if filled else {}
+    return templates.render_page(template, error.status if error else status, delete_cookie, **frame | values)
 
 
 def _read_all(
@@ -179,13 +182,18 @@ def _client_and_device(call: RequestContext) -> tuple[str, str | None]:
     return request_headers.find_client(call.service, call.request), device
 
 
-def explain_form_error(error: ApiError) -> str:
-    """Return the message of an error in the form's input; raise any other error."""
+def require_form_error(error: ApiError) -> ApiError:
+    """Return an error in the form's input; raise any other error."""
     if error.code in ("unauthenticated", "not_found") or (
         error.code == "unauthorized" and error.rule != "session.proof"
     ):
         raise error
-    return error.message
+    return error
+
+
+def explain(error: ApiError | None) -> str:
+    """Return the message of an error with its remediation; "" without an error."""
+    return f"{error.message} {error.remediation or ''}".strip() if error else ""
 
 
 # --- After a form ------------------------------------------------------------------------------------------------
