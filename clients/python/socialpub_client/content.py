@@ -15,7 +15,7 @@ from socialpub_client.engine import Engine, format_time, given, read, segment, u
 from socialpub_client.messages import FileUpload, HashFile, Progress, Source, Steps
 
 Json = Mapping[str, Any]
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MEDIA_ID = re.compile(r"med_[0-9A-Za-z]{22}")
 
 
@@ -89,7 +89,7 @@ def build_content(
 
 def _build_target(files: _Files, target: TargetLike) -> Steps[dict[str, Any]]:
     target = Target(target) if isinstance(target, str) else target
-    name = "accountId" if _UUID.fullmatch(target.account) else "platform"
+    name = "accountId" if UUID.fullmatch(target.account) else "platform"
     items = None if target.media is None else (yield from files.build(target.media))
     return {name: target.account} | given(
         text=target.text,
@@ -126,7 +126,7 @@ class _Files:
             raise errors.InvalidArgument("A media item has exactly one of `path`, `id` and `url`.")
         alt = given(altText=media.alt)
         if media.url is not None:
-            return {"kind": media.kind or _guess_kind(media.url), "url": media.url, **alt}
+            return {"kind": media.kind or guess_kind(media.url.partition("?")[0]), "url": media.url, **alt}
         if media.path is not None:
             stored = yield from self._store(Path(media.path))
             return {"kind": stored.kind, "mediaId": stored.id, **alt}
@@ -145,10 +145,8 @@ class _Files:
         return self._stored[str(path)]
 
     def _read(self, id: str) -> Steps[models.MediaFile]:
-        params = {"profileId": self._engine.profile}
-        return read(
-            models.MediaFile.parse, (yield from self._engine.request("GET", f"/v1/media/{segment(id)}", params=params))
-        )
+        path, profile = f"/v1/media/{segment(id)}", self._engine.profile
+        return (yield from self._engine.get(path, models.MediaFile.parse, profileId=profile))
 
 
 def as_media(media: MediaLike) -> Media:
@@ -166,10 +164,11 @@ def as_media(media: MediaLike) -> Media:
     )
 
 
-def _guess_kind(url: str) -> str:
+def guess_kind(name: str) -> str:
+    """Return the kind of a file by its name."""
     import mimetypes  # reads files of the system when it is imported
 
-    guessed = mimetypes.guess_type(url.partition("?")[0])[0] or ""
+    guessed = mimetypes.guess_type(name)[0] or ""
     return "document" if guessed == "application/pdf" else "video" if guessed.startswith("video/") else "image"
 
 

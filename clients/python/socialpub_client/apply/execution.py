@@ -9,8 +9,9 @@ from pathlib import Path
 
 from socialpub_client import Media, OutcomeUnknown, Socialpub, SocialpubError, Target
 from socialpub_client.apply.calendar import Calendar, MediaEntry
-from socialpub_client.apply.planner import CalendarPlan, Cancel, Change, Create, Edit, Step, guess_kind
+from socialpub_client.apply.planner import CalendarPlan, Cancel, Change, Create, Edit, Step
 from socialpub_client.commands.runner import writing
+from socialpub_client.content import guess_kind
 from socialpub_client.models import MediaFile
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import mimetypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import Any
 from socialpub_client import InvalidArgument, Socialpub, SocialpubError
 from socialpub_client.apply.calendar import Calendar, Content, Entry, MediaEntry
 from socialpub_client.apply.local_times import show_time
+from socialpub_client.content import guess_kind
 from socialpub_client.models import Account, MediaFile, MediaRef, Post
 
 INLINE_MAX = 8 << 20  # bytes of a file that is checked before it is uploaded
@@ -181,7 +181,9 @@ class Planner:
         notes, faults = self._check(targets, at)
         if faults:
             return Change("!", entry.id, title, (*notes, *faults))
-        content = [_to_json(content, with_file=False) | {"target": account} for account, content in targets.items()]
+        content = [
+            content_to_json(content, with_file=False) | {"target": account} for account, content in targets.items()
+        ]
         name = calendar.external_id(entry.id)
         hashed = json.dumps([name, content, entry.at.isoformat(), list(former)], sort_keys=True)
         key = f"{name[:63]}@{hashlib.sha256(hashed.encode()).hexdigest()}"  # the API takes 128 characters
@@ -354,12 +356,6 @@ class Planner:
         return self._accounts[account].platform if account in self._accounts else account
 
 
-def guess_kind(name: str) -> str:
-    """Return the kind of a file by its name."""
-    guessed = mimetypes.guess_type(name)[0] or ""
-    return "document" if guessed == "application/pdf" else "video" if guessed.startswith("video/") else "image"
-
-
 def _cancel_all(id: str, posts: Sequence[QueuedPost], zone: str | None) -> Change:
     first = posts[0].post
     title = f"{show_time(first.scheduled_at, zone) if first.scheduled_at else 'now'}  {_preview(first.text)}"
@@ -378,11 +374,8 @@ def _preview(text: str) -> str:
     return f'"{shown[:PREVIEW]}{"…" if len(shown) > PREVIEW else ""}"'
 
 
-def _to_json(content: Content, *, with_file: bool = True) -> dict[str, Any]:
+def content_to_json(content: Content, *, with_file: bool = True) -> dict[str, Any]:
     """Return content as JSON; without the names of files it is the same wherever they are."""
     names = ("file", "sha256", "id", "url", "alt") if with_file else ("sha256", "id", "url", "alt")
     media = [{name: value for name in names if (value := getattr(item, name)) is not None} for item in content.media]
     return {"text": content.text, "media": media, "options": content.options}
-
-
-content_to_json = _to_json

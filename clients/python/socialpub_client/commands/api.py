@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.content_options import STDIN, parse_value
-from socialpub_client.commands.runner import Output, connect, new_key, read_stdin, writing
+from socialpub_client.commands.runner import Output, connect, connect_to_write, read_stdin
 
 BODY_MAX = 32 << 20
 
@@ -33,9 +33,7 @@ def api(options: ApiOptions) -> Output:
         if method != "GET":
             options.usage("--paginate is for GET")
         return Output(rows=_pages(connect(options), address.path, query))
-    key = new_key(options)
-    client = connect(options)
-    with writing(key):
+    with connect_to_write(options) as (client, key):
         answer = client.request(method, address.path, body, params=query, idempotency_key=key)
     head = [f"HTTP {answer.status}", *(f"{name}: {value}" for name, value in answer.headers.items()), ""]
     text = [] if answer.json is None else [json.dumps(answer.json, ensure_ascii=False, indent=2)]

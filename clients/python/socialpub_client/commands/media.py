@@ -9,7 +9,15 @@ from typing import Any
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.posts import limited, page_size
-from socialpub_client.commands.runner import Output, confirm, connect, is_terminal, new_key, writing
+from socialpub_client.commands.runner import (
+    Output,
+    confirm,
+    connect,
+    connect_to_write,
+    is_terminal,
+    new_key,
+    writing,
+)
 
 Json = dict[str, Any]
 
@@ -63,7 +71,5 @@ def show(options: ApiOptions) -> Output:
 def delete(options: ApiOptions) -> Output:
     """Delete an uploaded file."""
     confirm(options, f"Delete {options.id}?")
-    key = new_key(options)
-    client = connect(options)
-    with writing(key):
+    with connect_to_write(options) as (client, key):
         return Output(dict(client.media.delete(options.id, idempotency_key=key).raw), wrote=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from socialpub_client.commands import content_options as content
 from socialpub_client.commands.click_types import ApiOptions
-from socialpub_client.commands.runner import Output, confirm, connect, format_fields, new_key, writing
+from socialpub_client.commands.runner import Output, confirm, connect, connect_to_write, format_fields
 
 Json = dict[str, Any]
 PAGE = 100
@@ -66,9 +66,7 @@ def edit(options: ApiOptions) -> Output:
         (own,) = found.values()
     if text is None and not media and own is None:
         options.usage("give --text, --file, --media or --option")
-    key = new_key(options)
-    client = connect(options)
-    with writing(key):
+    with connect_to_write(options) as (client, key):
         post = client.posts.edit(
             options.id, text=text, media=media or None, options=own, if_match=options.if_match, idempotency_key=key
         )
@@ -80,34 +78,27 @@ def move(options: ApiOptions) -> Output:
     at = content.read_time(options)
     if at is None:
         options.usage("give --at")
-    key = new_key(options)
-    client = connect(options)
-    with writing(key):
+    with connect_to_write(options) as (client, key):
         return _changed(client.posts.edit(options.id, at=at, if_match=options.if_match, idempotency_key=key))
 
 
 def cancel(options: ApiOptions) -> Output:
     """Cancel a queued post."""
     confirm(options, f"Cancel post {options.id}?")
-    key = new_key(options)
-    client = connect(options)
-    with writing(key):
+    with connect_to_write(options) as (client, key):
         return _changed(client.posts.cancel(options.id, if_match=options.if_match, idempotency_key=key))
 
 
 def retry(options: ApiOptions) -> Output:
     """Publish a failed post again."""
-    at, key = content.read_time(options), new_key(options)
-    client = connect(options)
-    with writing(key):
+    at = content.read_time(options)
+    with connect_to_write(options) as (client, key):
         return _changed(client.posts.retry(options.id, at=at, idempotency_key=key))
 
 
 def settle(options: ApiOptions) -> Output:
     """Tell whether a post whose outcome is unknown is on the platform."""
-    key = new_key(options)
-    client = connect(options)
-    with writing(key):
+    with connect_to_write(options) as (client, key):
         return _changed(
             client.posts.settle(options.id, published=options.published, uri=options.uri, idempotency_key=key)
         )

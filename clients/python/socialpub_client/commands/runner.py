@@ -176,6 +176,14 @@ def writing(key: str) -> Generator[None]:
         ) from None
 
 
+@contextlib.contextmanager
+def connect_to_write(options: ApiOptions) -> Generator[tuple[Socialpub, str]]:
+    """Yield the client and the idempotency key of a write, which an interruption names."""
+    key, client = new_key(options), connect(options)
+    with writing(key):
+        yield client, key
+
+
 def new_key(options: ApiOptions) -> str:
     """Return the idempotency key of a write: the one that was given, or a new one."""
     return str(getattr(options, "idempotency_key", None) or uuid.uuid4())

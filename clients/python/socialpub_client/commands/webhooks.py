@@ -6,7 +6,8 @@ from typing import Any
 
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.posts import limited, page_size
-from socialpub_client.commands.runner import Output, confirm, connect, new_key, writing
+from socialpub_client.commands.runner import Output, confirm, connect, connect_to_write
+from socialpub_client.engine import given
 
 Json = dict[str, Any]
 
@@ -31,22 +32,17 @@ def show(options: ApiOptions) -> Output:
 
 def create(options: ApiOptions) -> Output:
     """Create an endpoint."""
-    body = {"url": options.address, "events": split_types(options.types), "description": options.description}
-    return _write(options, "POST", "", {name: value for name, value in body.items() if value is not None})
+    body = given(url=options.address, events=split_types(options.types), description=options.description)
+    return _write(options, "POST", "", body)
 
 
 def change(options: ApiOptions) -> Output:
     """Change an endpoint."""
-    body = {
-        "url": options.address,
-        "events": split_types(options.types),
-        "description": options.description,
-        "active": options.active,
-    }
-    wanted = {name: value for name, value in body.items() if value is not None}
-    if not wanted:
+    types = split_types(options.types)
+    body = given(url=options.address, events=types, description=options.description, active=options.active)
+    if not body:
         options.usage("give --address, --types, --description, --active or --inactive")
-    return _write(options, "PATCH", f"/{options.id}", wanted)
+    return _write(options, "PATCH", f"/{options.id}", body)
 
 
 def delete(options: ApiOptions) -> Output:
@@ -61,9 +57,7 @@ def rotate(options: ApiOptions) -> Output:
 
 
 def _write(options: ApiOptions, method: str, path: str, body: Json | None) -> Output:
-    key = new_key(options)
-    client = connect(options)
-    with writing(key):
+    with connect_to_write(options) as (client, key):
         answer = client.request(method, f"/v1/webhook-endpoints{path}", body, idempotency_key=key)
     return Output(answer.json, wrote=True)
 
@@ -81,7 +75,5 @@ def _format_delivery(row: Json) -> list[str]:
 
 def redeliver(options: ApiOptions) -> Output:
     """Send a delivery again."""
-    key = new_key(options)
-    client = connect(options)
-    with writing(key):
+    with connect_to_write(options) as (client, key):
         return Output(dict(client.webhooks.redeliver_one(options.id, idempotency_key=key).raw), wrote=True)

@@ -32,6 +32,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from socialpub_client import AsyncSocialpub, OutcomeUnknown, SocialpubError, __version__
+from socialpub_client.engine import given
 from socialpub_client.mcp_server import tool_calls
 from socialpub_client.mcp_server.plans import CheckedPlans
 from socialpub_client.mcp_server.remote_files import RemoteFiles
@@ -229,8 +230,7 @@ def _describe_error(error: SocialpubError, tool: ToolSpec) -> CallToolResult:
 
 
 def _failure(code: str, message: str, **more: Any) -> CallToolResult:
-    error = {"code": code, "message": message} | {name: value for name, value in more.items() if value is not None}
-    return _result({"error": error}, is_error=True)
+    return _result({"error": {"code": code, "message": message} | given(**more)}, is_error=True)
 
 
 def _result(content: Json, *, is_error: bool) -> CallToolResult:

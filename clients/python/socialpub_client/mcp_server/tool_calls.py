@@ -7,7 +7,6 @@ import contextlib
 import difflib
 import hashlib
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +15,8 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from socialpub_client import Answer, AsyncSocialpub, InvalidArgument, SocialpubError, Unauthorized, ValidationFailed
+from socialpub_client.content import UUID
+from socialpub_client.engine import given
 from socialpub_client.mcp_server.plans import CheckedPlans
 from socialpub_client.mcp_server.remote_files import RemoteFiles
 from socialpub_client.models import MediaFile
@@ -24,7 +25,6 @@ Json = Mapping[str, Any]
 ROW_BYTES = 250
 TEXT_BYTES = 120
 WAIT = 25
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,6 @@ class ToolCall:
     async def read(self, path: str, **params: Any) -> Any:
         """Return the JSON that the API answers within the client's profile."""
         return (await self.api.request("GET", path, params=params | {"profileId": self.api.engine.profile})).json
-
-
-def given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not None."""
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 # --- Read ----------------------------------------------------------------------------------------------------------
@@ -193,7 +188,7 @@ def build_content(arguments: Json) -> dict[str, Any]:
 
 
 def _build_target(entry: str, differing: Json) -> dict[str, Any]:
-    name = "accountId" if _UUID.fullmatch(entry) else "platform"
+    name = "accountId" if UUID.fullmatch(entry) else "platform"
     return {name: entry} | given(
         text=differing.get("text"), media=build_media(differing.get("media")), options=differing.get("options")
     )
@@ -323,7 +318,7 @@ async def _write(call: ToolCall, method: str, path: str, body: Json | None = Non
 
 def _post_path(call: ToolCall) -> str:
     id_ = call.arguments["id"]
-    if not _UUID.fullmatch(id_):
+    if not UUID.fullmatch(id_):
         raise InvalidArgument("`id` is not the id of a post.", rule="id", remediation="Take it from list_posts.")
     return f"/v1/posts/{id_}"
 
