@@ -47,8 +47,8 @@ from socialpub.store.engine.locks import is_served
 from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
 from socialpub.store.schema import migration
 from socialpub.store.schema.migration import count_migrations
+from socialpub_client.commands.exit_codes import REFUSED
 
-REFUSED = 3  # exit code for actions refused by rules
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -296,7 +296,8 @@ def account_add(options: CommandOptions) -> ActionBody:
     given = validation.parse_body(TokensInput, sys.stdin.buffer.read())
     identity = AccountIdentity(options.platform_account_id, options.display_name, given.extra)
     tokens = Tokens(given.access_token, given.refresh_token, given.expires_at)
-    return _connect(options, identity, tokens)
+    with open_database(options) as service:
+        return _store_account(service, options, identity, tokens)
 
 
 def account_list(options: CommandOptions) -> list[AccountBody]:
@@ -315,8 +316,7 @@ def _accounts(options: CommandOptions) -> list[AccountBody]:
     wanted = {"profileId": profile, "platform": options.platform, "status": options.status}
     listed = ("platform", "status")
     given = {name: [value] if name in listed else value for name, value in wanted.items() if value is not None}
-    query = AccountsQuery.model_validate(given)
-    return accounts.list_bodies_everywhere(organization, query)
+    return accounts.list_bodies_everywhere(organization, AccountsQuery.model_validate(given))
 
 
 def account_show(options: CommandOptions) -> ActionBody:
@@ -373,11 +373,6 @@ def account_connect(options: CommandOptions) -> ActionBody:
     }
     with open_database(options) as service:
         identity, tokens = accounts.login(service, options.platform, fields)
-        return _store_account(service, options, identity, tokens)
-
-
-def _connect(options: CommandOptions, identity: AccountIdentity, tokens: Tokens) -> ActionBody:
-    with open_database(options) as service:
         return _store_account(service, options, identity, tokens)
 
 

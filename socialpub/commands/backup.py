@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,16 @@ from socialpub.base.security import private_files
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError, find_database, hold_server_lock, load_settings, make_private
 from socialpub.domain.backups import creation, restoration, verification
-from socialpub.domain.backups.archive import BackupManifest, count_bytes
+from socialpub.domain.backups.archive import count_bytes
 from socialpub.domain.backups.destinations import build_destinations
 from socialpub.domain.backups.staging import S3_PREFIX, create_folder, sweep
 from socialpub.domain.publishing import overdue_rule
 from socialpub.domain.server import copy_detection, instance
 from socialpub.store import database as db
 from socialpub.store.schema import snapshot
+from socialpub_client.commands.exit_codes import FAILED
 
 BAR_WIDTH = 30
-FAILED = 1
 
 
 def backup(options: CommandOptions) -> dict[str, Any]:
@@ -35,12 +35,12 @@ def backup(options: CommandOptions) -> dict[str, Any]:
     make_private(settings)
     name = _object_name(options.file)
     if name is None:
-        return _report(options, str(options.file), _create(options, settings, options.file))
+        return _describe(options, str(options.file), _create(options, settings, options.file))
     bucket = open_bucket(settings)
     with create_folder(settings.data_dir, S3_PREFIX) as folder:
         made = _create(options, settings, folder / name)
         bucket.put(made.file, name, count_bytes("sending", made.size, make_progress(options)))
-    return _report(options, bucket.where(name), made)
+    return _describe(options, bucket.where(name), made)
 
 
 def _create(options: CommandOptions, settings: Settings, file: Path) -> creation.BackupReport:
@@ -51,15 +51,11 @@ def _create(options: CommandOptions, settings: Settings, file: Path) -> creation
         )
 
 
-def _report(options: CommandOptions, where: str, made: creation.BackupReport) -> dict[str, Any]:
-    return _describe(options, where, made.size, made.sha256, made.manifest, made.problems)
-
-
 def verify(options: CommandOptions) -> dict[str, Any]:
     """Read a whole backup; return as `backup`."""
     with _local_file(options) as file:
         found = verification.verify_backup(file, make_progress(options))
-    return _describe(options, str(options.file), found.size, found.sha256, found.manifest, found.problems)
+    return _describe(options, str(options.file), found)
 
 
 def restore(options: CommandOptions) -> dict[str, Any]:
@@ -123,7 +119,7 @@ def open_bucket(settings: Settings) -> S3Bucket:
     return S3Bucket(settings.backup)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _local_file(options: CommandOptions) -> Iterator[Path]:
     """Provide the backup as a file, downloaded if it is in the bucket."""
     name = _object_name(options.file)
@@ -146,27 +142,24 @@ def _has_key(settings: Settings) -> bool:
 
 def _inspect(settings: Settings) -> tuple[set[str], list[overdue_rule.DuePost]]:
     """Read the master key ids that the database needs, and its overdue posts."""
-    database = db.Database(settings.database_path).open()
-    try:
+    with contextlib.closing(db.Database(settings.database_path).open()) as database:
         needed = database.read(instance.list_needed_keys).result()
         return needed, database.read(lambda: overdue_rule.list_overdue(SystemClock().now_ms())).result()
-    finally:
-        database.close()
 
 
 def _describe(
-    options: CommandOptions, file: str, size: int, sha256: str, manifest: BackupManifest, problems: tuple[str, ...]
+    options: CommandOptions, file: str, report: creation.BackupReport | verification.VerifyReport
 ) -> dict[str, Any]:
-    options.exit_code = FAILED if problems else 0
+    options.exit_code = FAILED if report.problems else 0
     return {
         "file": file,
-        "bytes": size,
-        "sha256": sha256,
-        "ok": not problems,
-        "takenAt": manifest.taken_at,
-        "schema": manifest.schema_name,
-        "mediaFiles": manifest.media_files,
-        "problems": list(problems),
+        "bytes": report.size,
+        "sha256": report.sha256,
+        "ok": not report.problems,
+        "takenAt": report.manifest.taken_at,
+        "schema": report.manifest.schema_name,
+        "mediaFiles": report.manifest.media_files,
+        "problems": list(report.problems),
     }
 
 

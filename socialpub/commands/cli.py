@@ -17,8 +17,7 @@ from socialpub.commands import command_table
 from socialpub.commands.click_types import CommandOptions
 from socialpub_client.commands import cli as client_cli
 from socialpub_client.commands.command_table import CommandSet
-
-FAILED = 1
+from socialpub_client.commands.exit_codes import FAILED
 
 
 def program() -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -28,11 +28,12 @@ from socialpub.platforms.kit import oauth
 from socialpub.store import database as db
 from socialpub.store.engine.locks import StartError, is_served
 from socialpub.store.schema import migration
+from socialpub.web.html.time_format import pluralize
+from socialpub_client.commands.exit_codes import FAILED
 
 CALL_SECONDS = 10.0
 DRIFT_SECONDS = 30.0
 FREE_DISK_MIN = 1024 * 1024 * 1024
-FAILED = 1
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,6 @@ class DoctorCheck:
         mark = "FAIL" if not self.ok else "warn" if self.remediation else "ok  "
         return [f"{mark}  {self.name}: {self.message}", *([f"      {self.remediation}"] if self.remediation else [])]
 
-    def body(self) -> dict[str, Any]:
-        return {"name": self.name, "ok": self.ok, "message": self.message, "remediation": self.remediation}
-
 
 def doctor(options: CommandOptions) -> dict[str, Any]:
     """Run all checks; return `{ok, checks: […]}`. Exit code 1 on failure."""
@@ -60,7 +58,7 @@ def doctor(options: CommandOptions) -> dict[str, Any]:
     options.exit_code = 0 if ok else FAILED
     options.sentences = [line for check in checks for line in check.lines()]
     options.sentences.append("No problems found." if ok else "Problems found: see FAIL above.")
-    return {"ok": ok, "checks": [check.body() for check in checks]}
+    return {"ok": ok, "checks": [asdict(check) for check in checks]}
 
 
 def _run_checks(options: CommandOptions) -> Iterator[DoctorCheck]:
@@ -93,9 +91,7 @@ def _database(settings: Settings) -> Iterator[DoctorCheck]:
         return
     scope = "all of it was checked" if whole else "its start was checked; the server checks the rest"
     yield DoctorCheck("database", True, f"{path} is intact ({scope})")
-    message = (
-        f"the next start runs {behind} migration{'' if behind == 1 else 's'}" if behind else "the schema is up to date"
-    )
+    message = f"the next start runs {pluralize(behind, 'migration')}" if behind else "the schema is up to date"
     yield DoctorCheck("schema", True, message)
     if not behind:
         yield from _check_content(settings)
@@ -103,14 +99,11 @@ def _database(settings: Settings) -> Iterator[DoctorCheck]:
 
 def _check_content(settings: Settings) -> Iterator[DoctorCheck]:
     """Check the database's content: master key, pause, accounts."""
-    database = db.Database(settings.database_path).open()
-    try:
+    with contextlib.closing(db.Database(settings.database_path).open()) as database:
         needed, named = database.read(lambda: (instance.list_needed_keys(), files.has_references())).result()
         running, now = is_served(settings.database_path), SystemClock().now_ms()
         found = database.read(lambda: server_status.load_status(now, running=running)).result()
         versions = database.read(api_versions.list_checks).result()
-    finally:
-        database.close()
     yield _key(settings, needed)
     problem = files.find_problem(settings.data_dir, named)
     yield DoctorCheck(
@@ -195,11 +188,8 @@ def _sites(settings: Settings) -> PlatformSites:
 
 
 def _load(found: PlatformSites, settings: Settings) -> None:
-    database = db.Database(settings.database_path).open()
-    try:
+    with contextlib.closing(db.Database(settings.database_path).open()) as database:
         typed, needed = database.read(lambda: (list_entered_apps(), instance.list_needed_keys())).result()
-    finally:
-        database.close()
     if typed:  # then a key exists, and none is created here
         found.load(typed, load_vault(settings, needed=needed))
 

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,15 +36,14 @@ from socialpub.domain.posts import batch_log, external_ids, post_export, post_im
 from socialpub.domain.posts.spreadsheets import LINE_MAX, Line, make_line_error
 from socialpub.domain.schemas.accounts import AccountsQuery
 from socialpub.domain.schemas.errors import build_warning_body
-from socialpub.platforms.contract import PublishWarning
 from socialpub.store.engine import sql
 from socialpub.store.engine.locks import StartError, try_lock
+from socialpub_client.commands.exit_codes import FAILED
 
 BATCH_LINES = 16  # lines per step: their writes share an fsync
 PROBLEMS_SHOWN = 200
 CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
-FAILED = 1
 Json = dict[str, Any]
 COLUMNS = (
     "id accountId account platform status scheduledAt publishedAt text media options url error threadOf threadPosition "
@@ -147,14 +146,14 @@ class ImportReport:
     problems: list[Json] = field(default_factory=list)
     warnings: list[Json] = field(default_factory=list)
 
-    def refuse(self, line: int, found: Iterable[Json]) -> None:
+    def refuse(self, line: int, found: Iterable[Mapping[str, Any]]) -> None:
         self.invalid += 1
         self._add(self.problems, line, found)
 
-    def warn(self, line: int, found: Iterable[Json]) -> None:
+    def warn(self, line: int, found: Iterable[Mapping[str, Any]]) -> None:
         self._add(self.warnings, line, found)
 
-    def _add(self, rows: list[Json], line: int, found: Iterable[Json]) -> None:
+    def _add(self, rows: list[Json], line: int, found: Iterable[Mapping[str, Any]]) -> None:
         rows.extend({"line": line, **one} for one in found)
         rows.sort(key=lambda one: int(one["line"]))
         del rows[PROBLEMS_SHOWN:]
@@ -178,7 +177,7 @@ class ForeignReport(ImportReport):
 
 
 def _is_csv(file: Path, raw: BinaryIO) -> bool:
-    """Detect CSV by name; Excel's "Unicode text" is `.txt`.
+    """Detect CSV by name, and go to the file's start; Excel's "Unicode text" is `.txt`.
 
     Raises CommandRefusedError for a workbook.
     """
@@ -194,9 +193,7 @@ def _is_csv(file: Path, raw: BinaryIO) -> bool:
 
 
 def _lines(file: Path, raw: BinaryIO) -> Iterator[Line]:
-    is_csv = _is_csv(file, raw)
-    raw.seek(0)
-    return spreadsheets.lines(raw) if is_csv else _json_lines(raw)
+    return spreadsheets.lines(raw) if _is_csv(file, raw) else _json_lines(raw)
 
 
 def _json_lines(raw: BinaryIO) -> Iterator[Line]:
@@ -375,7 +372,7 @@ class _Import:
             self.report.refuse(number, post_import.list_problems(error, account))
 
     async def _check(self, number: int, wanted: post_import.ImportedPost) -> None:
-        self.report.warn(number, map(_read_warning, await post_import.check(self._actor, wanted)))
+        self.report.warn(number, map(build_warning_body, await post_import.check(self._actor, wanted)))
 
     async def _write(self, number: int, wanted: post_import.ImportedPost) -> None:
         if wanted.identity in self._in_step:
@@ -420,10 +417,6 @@ class _ForeignImport(_Import):
         if is_check and isinstance(given, ForeignPost):
             self.report.warn(number, ({"code": "import_loss", "message": text} for text in given.losses))
         await super()._line(number, given, do)
-
-
-def _read_warning(note: PublishWarning) -> Json:
-    return dict(build_warning_body(note))
 
 
 def _print_report(report: ImportReport) -> None:

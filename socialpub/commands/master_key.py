@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from socialpub.base.config import Settings
@@ -89,11 +89,8 @@ def _count_lost(settings: Settings) -> dict[str, int]:
         lacking = {key for key in lacking if not held.holds(key)}
     if not lacking:
         raise CommandRefusedError("every master key that this database needs is available: there is nothing to forget")
-    database = db.Database(settings.database_path).open()
-    try:
+    with contextlib.closing(db.Database(settings.database_path).open()) as database:
         found = database.read(lambda: lost_key.count_lost(lacking)).result()
-    finally:
-        database.close()
     return {name: found[table] for name, table in _COUNTED_TABLES.items()}
 
 
@@ -105,7 +102,7 @@ _COUNTED_TABLES = {
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def _open_with_available_keys(settings: Settings) -> Iterator[AppContext]:
     """Open the service with the available keys, creating a key file if there is none."""
     migration.migrate(settings.database_path, keep=settings.backup.before_upgrade)

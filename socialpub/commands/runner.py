@@ -16,8 +16,8 @@ from socialpub.commands.click_types import CommandOptions
 from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.schemas.errors import build_error_body
 from socialpub.store.engine.locks import StartError
-
-FAILED, REFUSED, AUTHENTICATION = 1, 3, 4
+from socialpub_client.commands.exit_codes import AUTHENTICATION, FAILED, REFUSED
+from socialpub_client.commands.runner import format_fields
 
 
 def run(options: CommandOptions) -> int:
@@ -67,11 +67,4 @@ def _show(options: CommandOptions, result: Any) -> None:
 def _format_lines(result: Any) -> list[str]:
     if isinstance(result, list):
         return ["  ".join(str(value) for value in row.values() if value is not None) for row in result] or ["none"]
-    width = max(len(name) for name in result)
-    return [f"{name:<{width}}  {_format_value(value)}" for name, value in result.items()]
-
-
-def _format_value(value: Any) -> str:
-    if value is None:
-        return "-"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+    return format_fields(result)

@@ -39,9 +39,9 @@ from socialpub.store.engine.locks import ServeLock, StartError, check_access, ch
 from socialpub.store.schema import migration, models, snapshot
 from socialpub.web.app import build_app
 from socialpub.web.server import Lifespan, run_until_signal, serve_app
+from socialpub_client.commands.exit_codes import FAILED
 from socialpub_client.commands.process_exit import exit_now
 
-FAILED = 1
 LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 log = logging.getLogger("socialpub.commands")
 

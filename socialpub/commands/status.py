@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,11 +30,9 @@ def status(options: CommandOptions) -> dict[str, Any]:
 def _load(settings: Settings) -> ServerStatus:
     path = find_database(settings)
     check_schema(path)
-    database, running, now = db.Database(path).open(), is_served(path), SystemClock().now_ms()
-    try:
+    with contextlib.closing(db.Database(path).open()) as database:
+        running, now = is_served(path), SystemClock().now_ms()
         return database.read(lambda: server_status.load_status(now, running=running)).result()
-    finally:
-        database.close()
 
 
 def _describe(found: ServerStatus) -> Iterator[str]:
