@@ -52,7 +52,7 @@ def _kill_at(point: str) -> Callable[[SoakWorld, str], str]:
         """Publish on a server that kills itself there; the post."""
         child = world.start(f"{point}=kill@1")
         post = _schedule(world, text)
-        assert child.wait(20) == -9
+        assert child.wait(60) == -9
         return post
 
     return kill

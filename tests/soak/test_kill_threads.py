@@ -87,7 +87,7 @@ class ThreadKills:
             self.world.kill()
             pause(0.1)  # the call takes effect meanwhile
             self.world.lab.faults()
-        elif not child.ended.wait(PATIENCE * 3):
+        elif not child.ended.wait(PATIENCE):
             self.world.kill()
             return
         self.kills[point, place] += 1

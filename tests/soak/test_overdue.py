@@ -98,7 +98,7 @@ def _drained(world: SoakWorld) -> tuple[float, Probe, float]:
         assert wait_for(lambda: not world.open_posts(), 60, 0.5)
     finally:
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     return opened, probe, took
 
 

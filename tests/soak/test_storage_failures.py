@@ -127,7 +127,7 @@ def _served(world: SoakWorld, content: bytes, wanted: list[Any]) -> tuple[str, s
     lines = world.log.read_text().count("\n")
     child = world.start(wait=False)
     if not world.wait_ready():
-        assert child.wait(5) == 1
+        assert child.wait(60) == 1
         told = "\n".join(world.log.read_text().split("\n")[lines:])
         why = "socialpub.db" in told or "master.key" in told  # or: sealed with a key that is not there
         return ("refused" if why and "Traceback" not in told else "refused without a reason"), told
@@ -159,7 +159,7 @@ def test_a_cut_or_overwritten_file_is_refused_or_is_a_fresh_one(content: bytes, 
         world.database.write_bytes(content)
         child = world.start(wait=False)
         if content:
-            assert child.wait(10) == 1
+            assert child.wait(60) == 1
             assert world.database.read_bytes() == content
             assert "Nothing was changed" in world.log.read_text()
         else:  # an empty file is what SQLite makes first: a new database, whose key file must not be replaced
@@ -204,7 +204,7 @@ def test_of_ten_servers_on_one_file_exactly_one_lives(tmp_path: Path) -> None:
             assert first.poll() is None
         finally:
             first.send_signal(signal.SIGTERM)
-            assert first.wait(30) == 0
+            assert first.wait(60) == 0
     assert [code for code, _, _ in others] == [3] * 9
     assert max(seconds for _, seconds, _ in others) < 2  # of work: a machine that is busy makes it later, not more
     assert all("another socialpub already serves" in said and "Traceback" not in said for _, _, said in others)
@@ -222,7 +222,7 @@ def test_a_server_that_another_has_fenced_off_ends_by_itself(tmp_path: Path) -> 
             another.execute("UPDATE instance SET epoch = epoch + 1")
         with world.client() as client:
             assert client.post("/v1/posts", json=_body(world, "fenced")).status_code == 503
-        assert child.wait(20) == 3
+        assert child.wait(60) == 3
         assert "has taken over" in world.log.read_text()
         assert world.lab.ledger() == []
 

@@ -46,7 +46,7 @@ RENEWALS = {
 }
 GRACEFUL = ("bluesky",)  # a refresh token that was used is good for two more hours
 LOST = ("tok.after_send", "tok.after_reply")  # the platform has renewed, and its answer is gone
-PATIENCE = 10.0
+PATIENCE = 30.0
 TRIES = 4  # for each kill that is wanted
 IMAGE = {"kind": "image", "bytesBase64": base64.b64encode(jpeg()).decode()}
 

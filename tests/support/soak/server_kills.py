@@ -123,7 +123,7 @@ SENDS: Mapping[str, tuple[str, ...]] = {
     "twitter": ("tweets.create",),
 }
 """The public call of each platform: TikTok's draft is there with its last byte."""
-PATIENCE = 3.0  # seconds for a server to come to its point
+PATIENCE = 20.0  # seconds for a server to come to its point, also on a busy machine
 ROUNDS_MAX = 6  # for each kill that is wanted
 
 

@@ -171,7 +171,7 @@ class ServerForker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(60)
         self._reader.join(60)
         self._process.stdout.close()
 
@@ -328,7 +328,7 @@ class SoakWorld:
     def kill(self) -> None:
         assert self.child is not None
         self.child.signal(signal.SIGKILL)
-        self.child.wait(20)
+        self.child.wait(60)
 
     def stop(self, seconds: float = 30) -> int:
         assert self.child is not None
