@@ -219,49 +219,38 @@ class RequestPipeline:
     # --- Authentication ---
 
     async def _authenticate(self, request: ServerRequest, route: Route) -> Scope:
-        if route.guard == "open":
-            return ANONYMOUS_SCOPE
-        presented = handler.find_bearer(request)
+        """Return the scope of the request's key or session, if the route's guard accepts it."""
+        key = None if route.guard == "page" else handler.find_bearer(request)
         try:
-            if route.guard == "session":
-                return await self._require_session(request, route, presented)
-            if presented is not None and route.guard != "page":
-                return await authentication.authenticate_key(self.service, presented)
-            return await self._authenticate_session(request, route)
+            scope = await (
+                self._authenticate_session(request, route)
+                if key is None
+                else authentication.authenticate_key(self.service, key)
+            )
         except ApiError as error:
             if error.code == "unauthenticated" and route.guard != "page":
                 self._spend_failed_login(request)
             raise
+        request.ctx.scope = scope
+        route.precheck(self.service, request.match_info)
+        if route.guard == "session":
+            if key is not None:
+                raise ApiError("unauthorized", "This operation is for the dashboard only; an API key cannot do it.")
+            if route.method != "GET":
+                self._check_csrf(request, scope)
+        return scope
 
     async def _authenticate_session(self, request: ServerRequest, route: Route) -> Scope:
-        cookie = request_headers.read_cookie(self.service, request)
-        if route.guard not in ("read", "page") or cookie is None:
-            raise ApiError("unauthenticated")
-        scope = request.ctx.scope = await authentication.authenticate_session(self.service, cookie)
-        if route.guard == "page":
-            route.precheck(self.service, request.match_info)
-        return scope
-
-    async def _require_session(self, request: ServerRequest, route: Route, presented: str | None) -> Scope:
-        if presented is not None:
-            request.ctx.scope = await authentication.authenticate_key(self.service, presented)
-            route.precheck(self.service, request.match_info)
-            raise ApiError("unauthorized", "This operation is for the dashboard only; an API key cannot do it.")
-        cookie = request_headers.read_cookie(self.service, request)
+        cookie = None if route.guard == "key" else request_headers.read_cookie(self.service, request)
         if cookie is None:
             raise ApiError("unauthenticated")
-        scope = request.ctx.scope = await authentication.authenticate_session(self.service, cookie)
-        route.precheck(self.service, request.match_info)
-        if route.method != "GET":
-            self._check_csrf(request, scope)
-        return scope
+        return await authentication.authenticate_session(self.service, cookie)
 
     def _check_csrf(self, request: ServerRequest, scope: Scope) -> None:
         """Raise ApiError `csrf` unless a page of this server sent the request."""
         token = request.headers.get("x-csrf-token", "")
-        if not handler.is_same_token(token, scope.csrf or "") or not request_headers.is_same_origin(
-            request.headers, self.service.base_url
-        ):
+        is_ours = request_headers.is_same_origin(self.service, request)
+        if not (is_ours and handler.is_same_token(token, scope.csrf or "")):
             raise rule_error("csrf")
 
     def _spend_failed_login(self, request: ServerRequest) -> None:

@@ -43,7 +43,7 @@ async def show_link(call: RequestContext, problem: str = "", note: str = "", sta
 
     row, view = await service.read(read)
     token = forms.find_or_make_token(call, COOKIE)
-    cookie = forms.build_cookie(service, COOKIE, token, COOKIE_SECONDS, path="/")
+    cookie = forms.build_cookie(service, COOKIE, token, COOKIE_SECONDS)
     returned = row["status"] == "draft" and call.request.args.get("done") == "returned"
     page = render_page(
         "drafts/approve.html",

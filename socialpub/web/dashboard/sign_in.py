@@ -39,19 +39,28 @@ def _login_page(
     notice, gone = read_signed_out_flash(call)
     values = {"csrf_token": token, "after": after, "email": email, "problem": problem, "kept": saved_form}
     shown = render_page("people/login.html", status, (*cookies, *gone), **values, notice=notice)
-    if error is None or error.retry_after is None:
-        return shown
-    return shown._replace(headers={"Retry-After": str(error.retry_after)})
+    return _add_retry_after(shown, error)
 
 
 def _find_form_token(call: RequestContext) -> tuple[str, tuple[str, ...]]:
     token = forms.find_or_make_token(call, LOGIN_COOKIE)
-    return token, (forms.build_cookie(call.service, LOGIN_COOKIE, token, LOGIN_SECONDS, path="/"),)
+    return token, (forms.build_cookie(call.service, LOGIN_COOKIE, token, LOGIN_SECONDS),)
+
+
+def _parse_verified(call: RequestContext) -> dict[str, str]:
+    """Return the form of a page without a session. Raises ApiError `csrf`."""
+    return forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
+
+
+def _add_retry_after(page: HandlerResponse, error: ApiError | None) -> HandlerResponse:
+    if error is None or error.retry_after is None:
+        return page
+    return page._replace(headers={"Retry-After": str(error.retry_after)})
 
 
 async def login(call: RequestContext) -> HandlerResponse:
     """POST /login: `email`, `password`."""
-    form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
+    form = _parse_verified(call)
     if form.get("half"):
         return await _second_step(call, form)
     after = forms.to_local_path(form.get("next"))
@@ -70,7 +79,11 @@ async def login(call: RequestContext) -> HandlerResponse:
 
 def _start_session(call: RequestContext, signed_in: NewSession, after: str) -> HandlerResponse:
     call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the access log
-    return redirect(after, *_session_cookies(call, signed_in))
+    given = (
+        (request_headers.SESSION_COOKIE, signed_in.cookie, sessions.COOKIE_MS),
+        (request_headers.DEVICE_COOKIE, signed_in.device, sessions.DEVICE_MS),
+    )
+    return redirect(after, *(forms.build_cookie(call.service, name, value, ms // 1000) for name, value, ms in given))
 
 
 async def _sign_in(call: RequestContext, email: str, form: dict[str, str]) -> NewSession | PendingSecondFactor:
@@ -121,9 +134,7 @@ def _code_page(
         "problem": error.message if error else "",
     }
     shown = render_page("people/code.html", error.status if error else 200, cookies, **values)
-    if error is None or error.retry_after is None:
-        return shown
-    return shown._replace(headers={"Retry-After": str(error.retry_after)})
+    return _add_retry_after(shown, error)
 
 
 def _open_proof(call: RequestContext, form: dict[str, str]) -> PendingSecondFactor | None:
@@ -165,16 +176,7 @@ async def _sign_out(call: RequestContext, leave: ActionFunction[[]], *cookies: s
     except ApiError as error:
         if error.code != "unauthenticated":  # the session has ended already
             raise
-    return redirect("/login", *(forms.build_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies))
-
-
-def _session_cookies(call: RequestContext, signed_in: NewSession) -> tuple[str, str]:
-    given = (
-        (request_headers.SESSION_COOKIE, signed_in.cookie, sessions.COOKIE_MS),
-        (request_headers.DEVICE_COOKIE, signed_in.device, sessions.DEVICE_MS),
-    )
-    session, device = (forms.build_cookie(call.service, name, value, ms // 1000, path="/") for name, value, ms in given)
-    return session, device
+    return redirect("/login", *(forms.delete_cookie(call.service, cookie) for cookie in cookies))
 
 
 # --- Setup -------------------------------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ def _setup_page(
 
 async def setup(call: RequestContext) -> HandlerResponse:
     """POST /setup/{token}: `organization`, `email`, `password`."""
-    form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
+    form = _parse_verified(call)
     organization, email = form.get("organization", ""), form.get("email", "")
     try:
         signed_in = await users.set_up_owner(
@@ -215,19 +217,14 @@ async def setup(call: RequestContext) -> HandlerResponse:
         if error.code != "validation_failed":
             raise
         return _setup_page(call, {"organization": organization, "email": email}, error.message, error.status)
-    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the access log
-    return redirect("/", *_session_cookies(call, signed_in))
+    return _start_session(call, signed_in, "/")
 
 
 # --- Invitations -------------------------------------------------------------------------------------------------
 
 
-async def show_invitation(call: RequestContext) -> HandlerResponse:
+async def show_invitation(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     """GET /invited/{token}: the organization and the inviting member."""
-    return await _invitation_page(call)
-
-
-async def _invitation_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     token = call.path_value("token")
     invited = await call.service.read(lambda: members.load_invitation(call.service, token))
     form_token, cookies = _find_form_token(call)
@@ -244,7 +241,7 @@ async def _invitation_page(call: RequestContext, problem: str = "", status: int 
 
 async def accept_invitation(call: RequestContext) -> HandlerResponse:
     """POST /invited/{token}: `password`."""
-    form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
+    form = _parse_verified(call)
     browser = _browser(call, form)
     try:
         signed_in = await members.accept_invitation(
@@ -253,9 +250,8 @@ async def accept_invitation(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.code != "validation_failed":
             raise
-        return await _invitation_page(call, error.message, error.status)
-    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the access log
-    return redirect("/", *_session_cookies(call, signed_in))
+        return await show_invitation(call, error.message, error.status)
+    return _start_session(call, signed_in, "/")
 
 
 # --- After an expired session ------------------------------------------------------------------------------------
@@ -274,7 +270,7 @@ def save_form_and_sign_in(call: RequestContext) -> HandlerResponse:
     """Return the sign-in page; the sent form is filled in again afterwards. No action runs."""
     after = (
         forms.to_local_path(forms.parse(call).get("page"))
-        if request_headers.is_same_origin(call.request.headers, call.service.base_url)
+        if request_headers.is_same_origin(call.service, call.request)
         else "/"
     )
     saved_form = forms.serialize(call)

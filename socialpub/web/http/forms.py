@@ -43,27 +43,24 @@ def parse_verified(call: RequestContext, token: str | None) -> dict[str, str]:
 
 def check_csrf(call: RequestContext, form: dict[str, str], token: str | None) -> None:
     """Raise ApiError `csrf` unless a page of this server sent this form."""
-    if not token or not _is_from_our_page(call, form, token):
+    if not token or not is_same_token(form.get("csrf_token", ""), token):
         raise rule_error("csrf")
+    check_origin(call)
 
 
 def check_origin(call: RequestContext) -> None:
     """Raise ApiError `csrf` for a request of a foreign page, before its form is read."""
-    if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
+    if not request_headers.is_same_origin(call.service, call.request):
         raise rule_error("csrf")
-
-
-def _is_from_our_page(call: RequestContext, form: dict[str, str], token: str) -> bool:
-    is_ours = request_headers.is_same_origin(call.request.headers, call.service.base_url)
-    return is_ours and is_same_token(form.get("csrf_token", ""), token)
 
 
 def serialize(call: RequestContext) -> str:
     """Return the form as JSON without secrets, for after sign-in; "" if empty or too large."""
-    if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
+    if not request_headers.is_same_origin(call.service, call.request):
         return ""
-    page = to_local_path(parse(call).get("page")).partition("?")[0]
-    typed = {name: value for name, value in parse(call).items() if name != "page" and not _SECRET.search(name)}
+    given = parse(call)
+    page = to_local_path(given.get("page")).partition("?")[0]
+    typed = {name: value for name, value in given.items() if name != "page" and not _SECRET.search(name)}
     form = json.dumps({"page": page, "fields": typed}, ensure_ascii=False)
     return form if any(typed.values()) and _is_small_enough(form) else ""
 
@@ -100,8 +97,13 @@ def to_local_path(value: str | None) -> str:
     return value
 
 
-def build_cookie(service: AppContext, cookie: str, value: str, seconds: int, path: str) -> str:
+def build_cookie(service: AppContext, cookie: str, value: str, seconds: int) -> str:
     """Return a Set-Cookie header: for this host, HttpOnly, SameSite=Lax, and Secure on https."""
     secure = "; Secure" if service.base_url.startswith("https:") else ""
     name = request_headers.cookie_name(service, cookie)
-    return f"{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+    return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+
+
+def delete_cookie(service: AppContext, cookie: str) -> str:
+    """Return the Set-Cookie header that deletes a cookie."""
+    return build_cookie(service, cookie, "", 0)

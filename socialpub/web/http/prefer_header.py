@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 WAIT_MAX = 55
@@ -43,19 +43,12 @@ def parse_wait(values: Sequence[str], default: float) -> PreferWait:
 def _parse_preferences(text: str) -> dict[str, str]:
     """Return the first value of each preference by lower-case name; none if malformed."""
     found: dict[str, str] = {}
-    for match in _scan(text):
+    at = 0
+    while at < len(text):
+        match = _PREFERENCE.match(text, at)
         if match is None:
             return {}
         if match[1]:
             found.setdefault(match[1].lower(), (match[2] or "").strip('"'))
-    return found
-
-
-def _scan(text: str) -> Iterator[re.Match[str] | None]:
-    at = 0
-    while at < len(text):
-        match = _PREFERENCE.match(text, at)
-        yield match
-        if match is None:
-            return
         at = match.end()
+    return found

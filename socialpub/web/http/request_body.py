@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from sanic import Request
 from sanic.http import Http
 
+from socialpub.base.concurrency.fair_executor import BUSY_RETRY_SECONDS
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import idempotency
 from socialpub.domain.media import inline_files
@@ -33,7 +34,6 @@ FORM_MAX = 16 * 1024
 UNREAD_MAX = 64 * MIB
 BODY_SECONDS = 15.0
 MIN_BYTES_PER_SECOND = 32 * 1024  # a sender that is faster never times out
-BUSY_RETRY_SECONDS = 5
 ENCODINGS_SHOWN_MAX = 40  # characters of a Content-Encoding in the error message
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from sanic import Request
@@ -165,8 +164,9 @@ def is_loopback(host: str) -> bool:
     return host.partition(":")[0].lower() == "localhost" or (address is not None and address.is_loopback)
 
 
-def is_same_origin(headers: Mapping[str, str], base_url: str) -> bool:
+def is_same_origin(service: AppContext, request: Request) -> bool:
     """Return whether Sec-Fetch-Site and Origin, if sent, name a page of this server."""
+    headers = request.headers
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
@@ -179,4 +179,4 @@ def is_same_origin(headers: Mapping[str, str], base_url: str) -> bool:
         named = urlsplit(origin).netloc
     except ValueError:
         return False
-    return named in (urlsplit(base_url).netloc, headers.get("host", ""))
+    return named in (urlsplit(service.base_url).netloc, headers.get("host", ""))

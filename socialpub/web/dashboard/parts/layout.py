@@ -86,7 +86,7 @@ async def show(
     cookie = request_headers.read_cookie(call.service, call.request, FLASH_COOKIE)
     frame = build_context(call.service, call.request.app.ctx.pages, call.scope, call.request.path, session)
     notice = _open_flash(call.service, call.scope, cookie) if cookie else None
-    delete_cookie = (forms.build_cookie(call.service, FLASH_COOKIE, "", 0, path="/"),) if cookie else ()
+    delete_cookie = (forms.delete_cookie(call.service, FLASH_COOKIE),) if cookie else ()
     if values_read["filled"] and call.route.method == "GET":  # a POST shows a form with errors
         notice = FlashMessage("Your session had ended, so the form was not sent. Its contents are filled in again.")
     frame |= {"notice": notice, "problem": error.message if error else "", **values_read}
@@ -216,7 +216,7 @@ def redirect_with_flash(
 
 def redirect_signed_out(call: RequestContext, text: str, *cookies: str) -> HandlerResponse:
     """Redirect to the sign-in page with a message, and delete the session's cookies."""
-    delete_cookies = (forms.build_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies)
+    delete_cookies = (forms.delete_cookie(call.service, cookie) for cookie in cookies)
     return redirect("/login", *delete_cookies, _flash_cookie(call.service, SIGNED_OUT_SCOPE, FlashMessage(text)))
 
 
@@ -224,14 +224,14 @@ def read_signed_out_flash(call: RequestContext) -> tuple[FlashMessage | None, tu
     """Return the sign-in page's message, if there is one, and the cookie that deletes it."""
     cookie = request_headers.read_cookie(call.service, call.request, FLASH_COOKIE)
     notice = _open_flash(call.service, SIGNED_OUT_SCOPE, cookie) if cookie else None
-    delete_cookie = (forms.build_cookie(call.service, FLASH_COOKIE, "", 0, path="/"),) if notice else ()
+    delete_cookie = (forms.delete_cookie(call.service, FLASH_COOKIE),) if notice else ()
     return notice, delete_cookie
 
 
 def _flash_cookie(service: AppContext, scope: Scope, notice: FlashMessage) -> str:
     message = json.dumps(asdict(notice) | {"until": service.now_ms + FLASH_SECONDS * 1000})
     sealed = service.runtime.vault.seal(message.encode(), _seal_context(scope))
-    return forms.build_cookie(service, FLASH_COOKIE, sealed, FLASH_SECONDS, path="/")
+    return forms.build_cookie(service, FLASH_COOKIE, sealed, FLASH_SECONDS)
 
 
 def _seal_context(scope: Scope) -> tuple[str, str, str]:
