@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -192,20 +191,17 @@ def _profile(row: ProfileRow) -> ActionBody:
 def key_create(options: CommandOptions) -> ActionBody:
     with open_database(options) as service:
         actor = make_actor(options, service)
-        profile = options.profile and service.read(lambda: _profile_in(actor, options.profile)).result()
-        listed = [service.read(functools.partial(_account_in, actor, name)).result() for name in options.account]
+        profile, listed = service.read(lambda: _find_limits(options, actor.scope.organization)).result()
         limits = {"profileId": profile, "scopes": [*options.scope], "accounts": listed, "expiresAt": options.expires}
         given = {"name": options.name} | {name: value for name, value in limits.items() if value}
         request = parse_object(KeyRequest, given)
         return actions.perform_sync(actor, api_keys.create, request, label="test" if options.test else "live")
 
 
-def _profile_in(actor: Actor, profile: str) -> str:
-    return name_lookup.find_profile(actor.scope.organization, profile)["id"]
-
-
-def _account_in(actor: Actor, account: str) -> str:
-    return name_lookup.find_account(actor.scope.organization, account)["id"]
+def _find_limits(options: CommandOptions, organization: str) -> tuple[str | None, list[str]]:
+    """Return the ids of the profile and the accounts that a new key is limited to."""
+    profile = name_lookup.find_profile(organization, options.profile)["id"] if options.profile else None
+    return profile, [name_lookup.find_account(organization, name)["id"] for name in options.account]
 
 
 def key_revoke(options: CommandOptions) -> ActionBody:

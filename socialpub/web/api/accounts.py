@@ -73,12 +73,10 @@ LIST = Operation(
 
 async def list_accounts(call: RequestContext) -> HandlerResponse:
     """GET /v1/accounts."""
-    query = call.query(AccountsQuery)
-
-    def found() -> bytes:
-        return dumps(AccountList(data=accounts.list_bodies(call.scope, query))).encode()
-
-    return HandlerResponse(await call.read(found))
+    scope, query = call.scope, call.query(AccountsQuery)
+    return HandlerResponse(
+        await call.read(lambda: dumps(AccountList(data=accounts.list_bodies(scope, query))).encode())
+    )
 
 
 READ = Operation(
@@ -94,11 +92,7 @@ READ = Operation(
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/accounts/{id}."""
     scope, account = call.profile_scope, call.path_value("account_id")
-
-    def found() -> bytes:
-        return dumps(accounts.get_body(scope, account)).encode()
-
-    return HandlerResponse(await call.read_inline(found))
+    return HandlerResponse(await call.read_inline(lambda: dumps(accounts.get_body(scope, account)).encode()))
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------

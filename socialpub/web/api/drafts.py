@@ -241,7 +241,6 @@ async def propose(call: RequestContext) -> HandlerResponse:
     """POST /v1/drafts/{id}/propose."""
 
     async def build(_: contextlib.AsyncExitStack) -> BoundAction:
-        call.query(ProfileQuery)
         return await build_proposal(call.actor, call.path_value("draft_id"))
 
     return respond(await write_once(call, build))

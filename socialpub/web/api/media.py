@@ -8,8 +8,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from sanic.exceptions import SanicException
 from sanic.http import Http
@@ -65,18 +64,10 @@ PUBLIC_HEADERS = {
 
 @dataclass
 class ReceivedUpload:
-    """A completely received file, not yet stored. It is deleted when the block ends."""
+    """A completely received file, not yet stored."""
 
     arriving: files.IncomingFile
     fields: MediaFields
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.arriving.close()
 
     @property
     def fingerprint_source(self) -> bytes:
@@ -210,7 +201,8 @@ UPLOAD = Operation(
 
 async def upload(call: RequestContext) -> HandlerResponse:
     """POST /v1/media."""
-    with call.received as upload:
+    upload: ReceivedUpload = call.received
+    with upload.arriving:
         header, fingerprint = call.request.headers.get("idempotency-key"), idempotency.start_fingerprint("")
         fingerprint.update(upload.fingerprint_source)
         call.key = idempotency.parse_key(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())

@@ -38,13 +38,10 @@ async def show_log(call: RequestContext) -> HandlerResponse:
         return {"page": page, "people": people, "problem": "", "older": older, "newest": newest, "narrowed": narrowed}
 
     empty: dict[str, Any] = {"older": None, "newest": None, "narrowed": {}}
-    words, retention = audit_labels.build_labels(routes), _retention_days(call)
+    words = audit_labels.build_labels(routes)
+    retention = int(call.service.runtime.settings.retention.audit // (24 * 3600))  # days
     shown: dict[str, Any] = {"given": given, "kinds": audit_labels.KIND_LABELS, "words": words, "kept": retention}
     return await show(call, "settings/log.html", lambda session: empty | read(session), **shown)
-
-
-def _retention_days(call: RequestContext) -> int:
-    return int(call.service.runtime.settings.retention.audit // (24 * 3600))
 
 
 def _parse_filter(

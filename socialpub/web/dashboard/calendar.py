@@ -42,24 +42,22 @@ VIEWS = ("month", "week")
 
 async def show_this_month(call: RequestContext) -> HandlerResponse:
     """GET /calendar."""
-    return await _month(call, lambda today: today)
+    return await _month(call)
 
 
 async def show_month(call: RequestContext) -> HandlerResponse:
     """GET /calendar/month/{2026-11}."""
-    first = _parse_date(f"{call.path_value('month')}-01")
-    return await _month(call, lambda today: first)
+    return await _month(call, _parse_date(f"{call.path_value('month')}-01"))
 
 
 async def show_this_week(call: RequestContext) -> HandlerResponse:
     """GET /calendar/week."""
-    return await _week(call, lambda today: today)
+    return await _week(call)
 
 
 async def show_week(call: RequestContext) -> HandlerResponse:
     """GET /calendar/week/{2026-11-16}: the week that contains this day."""
-    day = _parse_date(call.path_value("day"))
-    return await _week(call, lambda today: day)
+    return await _week(call, _parse_date(call.path_value("day")))
 
 
 def _parse_date(text: str) -> date:
@@ -81,10 +79,10 @@ def _not_found() -> ApiError:
     return ApiError("not_found", "The calendar has no such page.")
 
 
-async def _month(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
+async def _month(call: RequestContext, day: date | None = None) -> HandlerResponse:
     def read(session: DashboardSession) -> dict[str, Any]:
         today = time_format.to_local(call.service.now_ms, session.zone).date()
-        first = choose(today).replace(day=1)
+        first = (day or today).replace(day=1)
         following = (first + 31 * DAY).replace(day=1)
         days = [first + number * DAY for number in range((following - first).days)]
         return {
@@ -107,10 +105,10 @@ def _cut(day: dict[str, Any], most: int) -> dict[str, Any]:
     return day | {"entries": day["entries"][:most], "more": day["more"] + hidden}
 
 
-async def _week(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
+async def _week(call: RequestContext, day: date | None = None) -> HandlerResponse:
     def read(session: DashboardSession) -> dict[str, Any]:
         today = time_format.to_local(call.service.now_ms, session.zone).date()
-        chosen = choose(today)
+        chosen = day or today
         monday = chosen - chosen.weekday() * DAY
         days = load_days(call, session, [monday + number * DAY for number in range(7)], POSTS_PER_DAY_IN_WEEK)
         if sum(len(day["entries"]) for day in days) > ENTRIES_IN_WEEK_MAX:
@@ -179,11 +177,10 @@ def _read_ms(instant: str) -> int:
 
 def _tell_time(at_ms: int, zone: str) -> dict[str, Any]:
     """Return day, hour and clock of an instant; of a repeated time, with the zone's name."""
-    local = time_format.to_local(at_ms, zone)
-    day, clock = f"{local:%Y-%m-%d}", f"{local:%H:%M}"
-    is_repeated = len(time_format.list_instants(day, clock, zone)) > 1
+    fields, hour = time_format.to_fields(at_ms, zone), time_format.to_local(at_ms, zone).hour
+    is_repeated = len(time_format.list_instants(**fields, zone=zone)) > 1
     suffix = f" {time_format.format_zone(at_ms, zone)}" if is_repeated else ""
-    return {"clock": f"{clock}{suffix}", "day": day, "hour": local.hour}
+    return {"clock": f"{fields['clock']}{suffix}", "day": fields["day"], "hour": hour}
 
 
 def _gather(posts: Iterable[dict[str, Any]], in_slots: set[tuple[str, int]]) -> list[dict[str, Any]]:
@@ -347,7 +344,7 @@ async def _show_move(
         return {
             "item": item,
             "due": _tell_time(item.at or now, session.zone),
-            "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",
+            "today": time_format.to_fields(now, session.zone)["day"],
             "back": _find_page(view, item.at or now, session.zone),
         }
 

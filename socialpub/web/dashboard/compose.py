@@ -173,7 +173,6 @@ class ComposeData:
 async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_FINDINGS) -> HandlerResponse:
     data = await call.service.read(lambda: _load(call, given))
     counts = await _counts(call, data)
-    due = time_format.to_local(_next_hour(call.service.now_ms), data.session.zone)
     return await show(
         call,
         "compose/form.html",
@@ -201,8 +200,8 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
         wrong=findings.wrong,
         words=findings.words,
         is_bad=any(findings.wrong.values()),
-        due={"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
-        today=f"{time_format.to_local(call.service.now_ms, data.session.zone):%Y-%m-%d}",
+        due=time_format.to_fields(_next_hour(call.service.now_ms), data.session.zone),
+        today=time_format.to_fields(call.service.now_ms, data.session.zone)["day"],
     )
 
 
@@ -220,11 +219,8 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
         rows = [row for row in rows if row["id"] == item.account]
     rows.sort(key=lambda row: row["id"] not in named)
     shown = sorted(rows[:ACCOUNTS_SHOWN_MAX], key=lambda row: (row["platform"], row["created_at"], row["id"]))
-    typed = (
-        typed
-        if any(name.startswith("to.") for name in typed) or call.route.method != "GET"
-        else typed | ({} if item else _preselect(shown))
-    )
+    if item is None and call.route.method == "GET" and not any(name.startswith("to.") for name in typed):
+        typed |= _preselect(shown)
     if item is not None:
         typed = {"seen": item.tag, **typed, item.kind: item.id}
     typed = thread_pieces.arrange(typed, compose_form.list_media(typed))
@@ -303,9 +299,8 @@ async def _counts(call: RequestContext, data: ComposeData) -> dict[str, TextCoun
         (row, _items(data, row["id"]), compose_form.read_field(data.form, f"{row['id']}.text") or default)
         for row in rows
     ]
-    return dict(
-        zip((row["id"] for row in rows), await preflight.count_texts(call.service, call.scope, texts), strict=True)
-    )
+    counts = await preflight.count_texts(call.service, call.scope, texts)
+    return {row["id"]: count for row, count in zip(rows, counts, strict=True)}
 
 
 def _list_chosen(data: ComposeData) -> list[AccountRow]:
@@ -721,12 +716,9 @@ async def save_draft(call: RequestContext) -> HandlerResponse:
         saved = await _save(call, given)
     except ApiError as error:
         return await _page(call, given, _refusal_findings(error, given))
-    was = "It had been approved; the change ended the approval." if _has_lost_approval(given, saved) else ""
+    has_lost_approval = given.get("was") == "approved" and saved["status"] == "draft"
+    was = "It had been approved; the change ended the approval." if has_lost_approval else ""
     return redirect_with_flash(call, f"/drafts/{saved['id']}", f"Draft saved. {was}".strip())
-
-
-def _has_lost_approval(given: Form, saved: DraftBody) -> bool:
-    return given.get("was") == "approved" and saved["status"] == "draft"
 
 
 class AutosavedDraft(TypedDict):

@@ -80,7 +80,7 @@ async def propose(call: RequestContext) -> HandlerResponse:
         await actions.respond(await drafts_api.build_proposal(call.actor, id_))
     except ApiError as error:
         return _refuse(call, error)
-    return _done(call, "Draft proposed.")
+    return redirect_with_flash(call, _path(call), "Draft proposed.")
 
 
 async def approve(call: RequestContext) -> HandlerResponse:
@@ -154,10 +154,6 @@ async def _act(call: RequestContext, words: str, action: ActionFunction[...], *a
         await actions.perform(call.actor, action, call.path_value("draft_id"), *args)
     except ApiError as error:
         return _refuse(call, error)
-    return _done(call, words)
-
-
-def _done(call: RequestContext, words: str) -> HandlerResponse:
     return redirect_with_flash(call, _path(call), words)
 
 

@@ -256,18 +256,14 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
         ]
         row = post_log.find(call.scope, id)
         batch = post["batchId"]
-        due = time_format.to_local(post["scheduledAt"] or now + 3_600_000, session.zone)
         return {
             "post": post,
-            "targets": [
-                to_target(each, now)
-                for each in publications.load_targets(call.scope, [post["batchId"]])[post["batchId"]]
-            ],
+            "targets": [to_target(each, now) for each in publications.load_targets(call.scope, [batch])[batch]],
             "author": publications.load_authors(call.scope, [batch]).get(batch),
             "files": _load_files(call.scope, post["mediaRefs"]),
             "options": draft_view.label_options(post["platform"], _chosen_options(row)),
-            "due": {"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
-            "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",
+            "due": time_format.to_fields(post["scheduledAt"] or now + 3_600_000, session.zone),
+            "today": time_format.to_fields(now, session.zone)["day"],
             "can_move": post["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > now,
             "is_waiting": post_states.is_waiting_piece(row),
             "raw": {attempt["id"]: _format_raw(attempt["platformResponse"]) for attempt in post["attempts"]},

@@ -28,6 +28,12 @@ def to_local(instant: Instant, zone: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(load_zone(zone))
 
 
+def to_fields(instant: Instant, zone: str) -> dict[str, str]:
+    """Return the fields `day` and `clock` of a form for a time in a zone."""
+    local = to_local(instant, zone)
+    return {"day": f"{local:%Y-%m-%d}", "clock": f"{local:%H:%M}"}
+
+
 def parse_local(day: str, clock: str, zone: str) -> int | None:
     """Return the Unix milliseconds of a form's date and time in a zone, or None if invalid."""
     try:
@@ -65,12 +71,7 @@ def describe_clock_change(day: date, zone: str) -> str:
 def format_instant(instant: Instant, zone: str) -> str:
     """Return the time as `Sun 22 Nov 2026, 19:05 CET`."""
     local = to_local(instant, zone)
-    return f"{local:%a} {_format_day(instant, zone)}, {local:%H:%M} {format_zone(instant, zone)}"
-
-
-def _format_day(instant: Instant, zone: str) -> str:
-    at = to_local(instant, zone)
-    return f"{at.day} {at:%b %Y}"
+    return f"{local:%a} {local.day} {local:%b %Y, %H:%M} {format_zone(instant, zone)}"
 
 
 def format_zone(instant: Instant, zone: str) -> str:

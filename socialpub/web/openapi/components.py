@@ -118,41 +118,32 @@ DELIVERY_HEADERS: tuple[tuple[str, str, bool], ...] = (
 
 def components(routes: Sequence[Route], cookie: str) -> Json:
     """Return the components that operations and webhooks refer to."""
-    key = {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "required": False,
-        "description": "Makes the write safe to repeat: the same key and body get the same response for 24 hours, and "
-        "the work is done once. The same key with another body is rejected.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_LENGTH_MAX, "pattern": "^[ -~]+$"},
-        "example": "3f8a1c1e-launch-post",
-    }
-    prefer = {
-        "name": "Prefer",
-        "in": "header",
-        "required": False,
-        "description": f"How long to wait for what happens (RFC 7240): `wait=N`, 1 to {WAIT_MAX} "
-        "seconds, or `respond-async` to not wait. Malformed or out-of-range values are ignored.",
-        "schema": {"type": "string"},
-        "example": "wait=10",
-    }
-    known = {
-        "name": "If-None-Match",
-        "in": "header",
-        "required": False,
-        "description": "The `ETag` of a response that you have: if nothing has changed, the response is 304.",
-        "schema": {"type": "string"},
-        "example": '"5c1f0a9b3e7d2468"',
-    }
-    seen = {
-        "name": "If-Match",
-        "in": "header",
-        "required": False,
-        "description": "The `ETag` of the resource as you have read it: if it has changed since, the response is 412, "
-        "and nothing is written.",
-        "schema": {"type": "string"},
-        "example": '"5c1f0a9b3e7d2468a0b1c2d3e4f50617"',
-    }
+    key = _header_parameter(
+        "Idempotency-Key",
+        "Makes the write safe to repeat: the same key and body get the same response for 24 hours, and the work is "
+        "done once. The same key with another body is rejected.",
+        "3f8a1c1e-launch-post",
+        minLength=1,
+        maxLength=KEY_LENGTH_MAX,
+        pattern="^[ -~]+$",
+    )
+    prefer = _header_parameter(
+        "Prefer",
+        f"How long to wait for what happens (RFC 7240): `wait=N`, 1 to {WAIT_MAX} seconds, or `respond-async` to not "
+        "wait. Malformed or out-of-range values are ignored.",
+        "wait=10",
+    )
+    known = _header_parameter(
+        "If-None-Match",
+        "The `ETag` of a response that you have: if nothing has changed, the response is 304.",
+        '"5c1f0a9b3e7d2468"',
+    )
+    seen = _header_parameter(
+        "If-Match",
+        "The `ETag` of the resource as you have read it: if it has changed since, the response is 412, and nothing is "
+        "written.",
+        '"5c1f0a9b3e7d2468a0b1c2d3e4f50617"',
+    )
     return {
         "schemas": component_schemas(routes),
         "parameters": {
@@ -166,6 +157,11 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "responses": {"Failure": _default_failure()},
         "securitySchemes": _security_schemes(cookie),
     }
+
+
+def _header_parameter(name: str, description: str, example: str, **bounds: Any) -> Json:
+    about = {"description": description, "schema": {"type": "string", **bounds}, "example": example}
+    return {"name": name, "in": "header", "required": False, **about}
 
 
 def _header(name: str) -> Json:

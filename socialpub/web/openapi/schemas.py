@@ -96,7 +96,8 @@ def component_schemas(routes: Sequence[Route]) -> Json:
     answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values(), *_platform_responses()]
     unions = {name: {key: _simplify(value) for key, value in schema.items()} for name, schema in _unions().items()}
     enums = {name: _enum(name, values) for name, values in ENUMS.items()}
-    found = _request_schemas(bodies) | _response_schemas(answers) | enums | unions
+    shapes = _models(_sort_by_name(bodies)) | _typed_dicts(_sort_by_name(answers))
+    found = {_public_name(name): _simplify(schema) for name, schema in shapes.items()} | enums | unions
     return add_descriptions(dict(sorted((found | _events(found.pop(EVENT))).items())))
 
 
@@ -167,10 +168,6 @@ def _unions() -> dict[str, Json]:
     return {name: {key: value for key, value in union.items() if key != "$defs"} for name, union in made.items()}
 
 
-def _request_schemas(models: Iterable[type[BaseModel]]) -> Json:
-    return {_public_name(name): _simplify(schema) for name, schema in _models(_sort_by_name(models)).items()}
-
-
 @functools.cache
 def _models(models: tuple[type[BaseModel], ...]) -> Json:
     _, made = models_json_schema(
@@ -183,13 +180,9 @@ def _sort_by_name(shapes: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(sorted(set(shapes), key=lambda shape: str(shape.__name__)))
 
 
-def _response_schemas(shapes: Iterable[Any]) -> Json:
-    """Return the schemas of TypedDicts and their parts. They are open: fields may be added."""
-    return {_public_name(name): _simplify(schema) for name, schema in _typed_dicts(_sort_by_name(shapes)).items()}
-
-
 @functools.cache
 def _typed_dicts(shapes: tuple[Any, ...]) -> Json:
+    """Return the schemas of TypedDicts and their parts. They are open: fields may be added."""
     fields: Any = {shape.__name__: (shape, ...) for shape in shapes}
     together = create_model("Answers", **fields)
     made: Json = together.model_json_schema(

@@ -190,14 +190,11 @@ def _target(
 
 def read_options(form: Mapping[str, str], account: str, platform: str) -> dict[str, Any]:
     """Return the options of an account's target, as the API takes them."""
-    return dict(_options(form, account, platform))
-
-
-def _options(form: Mapping[str, str], account: str, platform: str) -> Iterator[tuple[str, Any]]:
-    for field in list_fields(platforms.platform(platform).options):
-        given = form.get(f"{account}.option.{field.name}", "").strip()
-        if given:
-            yield field.name, field.value_of(given)
+    return {
+        field.name: field.value_of(given)
+        for field in list_fields(platforms.platform(platform).options)
+        if (given := form.get(f"{account}.option.{field.name}", "").strip())
+    }
 
 
 def parse_due(form: Mapping[str, str], now_ms: int, stored: str | None = None) -> str:
@@ -238,8 +235,7 @@ def list_folds(form: Mapping[str, str]) -> list[tuple[str, str]]:
 def write_due(instant: str, zone: str) -> dict[str, str]:
     """Return the fields of the form for a time, on a zone's clocks."""
     local = time_format.to_local(instant, zone)
-    fields = {"when": "later", "day": f"{local:%Y-%m-%d}", "clock": f"{local:%H:%M}", "in_zone": zone}
-    return fields | {"fold": FOLDS[local.fold]}
+    return {"when": "later", "in_zone": zone, "fold": FOLDS[local.fold]} | time_format.to_fields(instant, zone)
 
 
 def _time_error(message: str) -> ApiError:
