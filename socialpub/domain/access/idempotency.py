@@ -150,34 +150,23 @@ def check_unused(service: AppContext, key: IdempotencyKey | None) -> None:
         raise KeyInUseError
 
 
-def insert(
-    service: AppContext,
-    tx: Tx,
-    key: IdempotencyKey | None,
-    response: StoredResponse | None,
-    *,
-    batch: str | None = None,
-    secret: bool = False,
-) -> None:
-    """Insert the key's record after `check_unused`; `secret` encrypts the stored body."""
+def insert(service: AppContext, key: IdempotencyKey | None, response: StoredResponse | None, *, secret: bool) -> None:
+    """Insert the key's record after `check_unused`, in its transaction; `secret` encrypts the stored body."""
     if key is not None:
-        sql.insert(acceptance.INSERT_IDEMPOTENCY, [build_row(service, tx, key, response, batch=batch, secret=secret)])
+        sql.insert(acceptance.INSERT_IDEMPOTENCY, [build_row(service, key, response, secret=secret)])
 
 
 def build_row(
     service: AppContext,
-    tx: Tx,
     key: IdempotencyKey,
     response: StoredResponse | None,
     *,
     batch: str | None = None,
     secret: bool = False,
 ) -> SqlRow:
-    """Build the record for `acceptance.INSERT_IDEMPOTENCY`, in this transaction."""
+    """Build the record for `acceptance.INSERT_IDEMPOTENCY`."""
     now, body = service.now_ms, _encrypt_body(service, key.id, response, secret=secret) if response else None
     ends = now + int(service.runtime.settings.retention.idempotency * 1000)
-    if response:
-        tx.after_commit(lambda: service.hub.notify(f"key:{key.id}"))
     status = response.status if response else None
     return key.id, key.organization, key.fingerprint, status, body, int(secret), batch, now, ends
 

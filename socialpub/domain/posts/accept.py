@@ -603,7 +603,7 @@ def _insert_idempotency(
     for plan, body in zip(plans, bodies, strict=True):
         if key := plan.who.key:
             answer = batches.build_response(body) if plan.at_ms is not None else None
-            rows.append(idempotency.build_row(service, tx, key, answer, batch=plan.batch))
+            rows.append(idempotency.build_row(service, key, answer, batch=plan.batch))
     sql.insert(acceptance.INSERT_IDEMPOTENCY, rows)
 
 
