@@ -158,6 +158,7 @@ def test_a_revoked_account_is_accepted_and_rejected_without_a_call(world: Reques
     assert (result["status"], result["error"]["code"]) == ("rejected", "platform_auth_failed")
     assert result["error"]["rule"] == "account.reconnect_required"
     assert result["error"]["ruleUrl"].endswith("/docs/rules/account.reconnect_required")
+    assert result["error"]["remediation"] == "Reconnect the account, then retry the post."
     assert world.server.lab.lab.calls == []
 
 
