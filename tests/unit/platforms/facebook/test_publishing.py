@@ -234,7 +234,11 @@ def test_a_refused_token_ends_post_and_account_at_once(
     server.lab.lab.faults.add([fault | FINISH if media else fault])
     result = publish(ann, *media)
     row = server.wait(result["postId"], "rejected", seconds=20)
-    assert json.loads(row["error"])["rule"] == "account.reconnect_required"
+    error = json.loads(row["error"])
+    assert (error["rule"], error["remediation"]) == (
+        "account.reconnect_required",
+        "Reconnect the account, then retry the post.",
+    )
     assert account(ann)["status"] == "revoked"
 
 
