@@ -42,6 +42,16 @@ from typing import Any, Self
 Json = Mapping[str, Any]
 
 _time = datetime.fromisoformat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    raw: Json = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer(_Part):
+    etag: str = field(default="", repr=False, compare=False)
 '''
 
 
@@ -111,7 +121,7 @@ def _class(name: str, *, has_etag: bool) -> Iterator[str]:
     schema = SCHEMAS[name]
     properties, required = schema["properties"], schema["required"]
     yield "@dataclass(frozen=True, slots=True, kw_only=True)"
-    yield f"class {_class_name(name)}:"
+    yield f"class {_class_name(name)}({'_Answer' if has_etag else '_Part'}):"
     yield f'    """{schema["description"]}"""'
     yield ""
     for key, part in properties.items():
@@ -123,9 +133,6 @@ def _class(name: str, *, has_etag: bool) -> Iterator[str]:
         values = _values(part)
         described = part.get("description", "") + (f" One of {values}." if values else "")
         yield from _docstring(described.strip())
-    yield "    raw: Json = field(repr=False, compare=False)"
-    if has_etag:
-        yield '    etag: str = field(default="", repr=False, compare=False)'
     yield ""
     yield "    @classmethod"
     etag = ', etag: str = ""' if has_etag else ""

@@ -15,6 +15,17 @@ Json = Mapping[str, Any]
 
 _time = datetime.fromisoformat
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    raw: Json = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer(_Part):
+    etag: str = field(default="", repr=False, compare=False)
+
+
 ERROR_CODES = (
     "validation_failed",
     "preflight_failed",
@@ -33,7 +44,7 @@ ERROR_CODES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(_Answer):
     """Connected account, without secrets."""
 
     id: str
@@ -64,8 +75,6 @@ class Account:
     """Pinterest accounts only."""
     instagram: InstagramBlock | None = None
     """Instagram accounts only."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -89,15 +98,13 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalLink:
+class ApprovalLink(_Answer):
     """Link by which a person without a login approves or returns one draft."""
 
     url: str
     """Shown only once. Anyone who has it can decide on this draft."""
     expires_at: datetime
     """When the token expires."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -111,7 +118,7 @@ class ApprovalLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(_Part):
     """Attempt to publish a post."""
 
     id: str
@@ -130,7 +137,6 @@ class Attempt:
     """The error message of a failed attempt, else null."""
     platform_response: Any
     """Of a failed attempt, at most 16 KiB; otherwise null."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -149,7 +155,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attention:
+class Attention(_Part):
     """Refusal by the platform despite a valid token: a missing permission, a suspension."""
 
     code: str
@@ -158,7 +164,6 @@ class Attention:
     """The problem and the platform's explanation, for people."""
     at: datetime
     """When it was first noticed."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -172,7 +177,7 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchData:
+class BatchData(_Answer):
     """Batch, as POST /v1/posts returns it."""
 
     id: str
@@ -189,8 +194,6 @@ class BatchData:
     """When the batch will be published; absent for an immediate one."""
     external_id: str | None = None
     """The caller's own id for the batch; absent without one."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -208,7 +211,7 @@ class BatchData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
+class Board(_Part):
     """Board of an account."""
 
     id: str
@@ -217,7 +220,6 @@ class Board:
     """The name."""
     privacy: str
     """Who can see the board."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -231,15 +233,13 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardList:
+class BoardList(_Answer):
     """Boards of an account."""
 
     data: tuple[Board, ...]
     """The boards."""
     default_board_id: str | None
     """The id of the board for pins that name none; null where none is chosen."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -253,7 +253,7 @@ class BoardList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(_Answer):
     """Caller: what the key or session belongs to and may do."""
 
     organization: Named
@@ -264,8 +264,6 @@ class Caller:
     """Null for a session."""
     user: CallerUser | None
     """Null for a key."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -281,7 +279,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallerKey:
+class CallerKey(_Part):
     """API key of the caller."""
 
     id: str
@@ -300,7 +298,6 @@ class CallerKey:
     """When the key stops working; null: never."""
     created_at: datetime
     """When it was created."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -319,7 +316,7 @@ class CallerKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallerUser:
+class CallerUser(_Part):
     """Signed-in user."""
 
     id: str
@@ -328,7 +325,6 @@ class CallerUser:
     """The address that the user signs in with."""
     role: str
     """`owner`, `admin` or `member`."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -342,15 +338,13 @@ class CallerUser:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Canceled:
+class Canceled(_Answer):
     """Canceled post."""
 
     id: str
     """The id of this item."""
     status: str
     """Always `canceled`."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -364,7 +358,7 @@ class Canceled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanceledBatch:
+class CanceledBatch(_Answer):
     """Batch whose queued posts were canceled."""
 
     id: str
@@ -373,8 +367,6 @@ class CanceledBatch:
     """The state of the post. One of `queued`, `published`, `partial_failed`, `failed`, `canceled`."""
     canceled: int
     """How many posts were canceled."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -389,7 +381,7 @@ class CanceledBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class Channel(_Answer):
     """Notification channel."""
 
     id: str
@@ -416,8 +408,6 @@ class Channel:
     """When it was created."""
     updated_at: datetime
     """When it was last changed."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -440,7 +430,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelTestResult:
+class ChannelTestResult(_Answer):
     """Result of a test message, sent now."""
 
     delivered: bool
@@ -461,8 +451,6 @@ class ChannelTestResult:
     """
     sent_text: str
     """The text sent, before formatting for the receiver."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -482,7 +470,7 @@ class ChannelTestResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodeInfo:
+class CodeInfo(_Part):
     """Error code."""
 
     code: str
@@ -495,7 +483,6 @@ class CodeInfo:
     """What to do about it."""
     doc_url: str
     """The page of this error code on this server."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -511,7 +498,7 @@ class CodeInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DefaultBoard:
+class DefaultBoard(_Answer):
     """Default board of an account."""
 
     id: str
@@ -520,8 +507,6 @@ class DefaultBoard:
     """The id of the board for pins that name none; null where none is chosen."""
     default_board_name: str
     """The name of the default board; null where none is chosen."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -536,15 +521,13 @@ class DefaultBoard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
+class Deleted(_Answer):
     """Confirmation of a deletion."""
 
     id: str
     """The id of this item."""
     deleted: bool
     """Always true."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -558,7 +541,7 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(_Answer):
     """Delivery of one event to one endpoint."""
 
     id: str
@@ -583,8 +566,6 @@ class Delivery:
     """When it was created."""
     updated_at: datetime
     """When it was last changed."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -607,7 +588,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryAttempt:
+class DeliveryAttempt(_Part):
     """Call to the endpoint."""
 
     id: str
@@ -622,7 +603,6 @@ class DeliveryAttempt:
     """Why the attempt failed; null after a 2xx response."""
     response_body: str | None
     """The first 2 KiB of the response."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -639,7 +619,7 @@ class DeliveryAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryDetail:
+class DeliveryDetail(_Answer):
     """Delivery with the event and all calls."""
 
     id: str
@@ -668,8 +648,6 @@ class DeliveryDetail:
     """The event as it is sent to the endpoint."""
     attempts: tuple[DeliveryAttempt, ...]
     """Every attempt, oldest first."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -694,7 +672,7 @@ class DeliveryDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(_Answer):
     """Draft of a publish request."""
 
     id: str
@@ -721,8 +699,6 @@ class Draft:
     """When it was created."""
     updated_at: datetime
     """When it was last changed."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -745,7 +721,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftAuthor:
+class DraftAuthor(_Part):
     """Author of a draft, of a change or of a decision."""
 
     type: str
@@ -754,7 +730,6 @@ class DraftAuthor:
     """The id of the user or API key; null for a link."""
     name: str | None
     """The user's e-mail address or the key's name, if it still exists."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -768,7 +743,7 @@ class DraftAuthor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftProblem:
+class DraftProblem(_Part):
     """Reason why publishing the draft would be refused, as POST /v1/posts/validate reports it."""
 
     code: str
@@ -797,7 +772,6 @@ class DraftProblem:
     """The target; absent if the problem is not of one target."""
     account_id: str | None = None
     """The id of the connected account."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -820,7 +794,7 @@ class DraftProblem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class Endpoint(_Answer):
     """Webhook endpoint."""
 
     id: str
@@ -855,8 +829,6 @@ class Endpoint:
     """When it was created."""
     updated_at: datetime
     """When it was last changed."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -881,7 +853,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvelopeError:
+class EnvelopeError(_Part):
     """Error of a request."""
 
     code: str
@@ -910,7 +882,6 @@ class EnvelopeError:
     """Also in the header `X-Request-Id`. Quote it when you contact the operator."""
     trace_id: str | None = None
     """The trace id of the request's `traceparent`, if it had a valid one."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -933,7 +904,7 @@ class EnvelopeError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorDetail:
+class ErrorDetail(_Part):
     """Error of one post or target."""
 
     code: str
@@ -958,7 +929,6 @@ class ErrorDetail:
     """The documentation of the code."""
     rule_url: str | None = None
     """The documentation of the rule; present whenever `rule` is."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -979,13 +949,11 @@ class ErrorDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealthStatus:
+class HealthStatus(_Answer):
     """Liveness: the process responds."""
 
     status: str
     """Always `ok`: the process runs."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -998,7 +966,7 @@ class HealthStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstagramBlock:
+class InstagramBlock(_Part):
     """Fields of Instagram accounts only, as the platform reports them."""
 
     kind: str | None
@@ -1007,7 +975,6 @@ class InstagramBlock:
     """The type of the account on its platform, for example `BUSINESS` or `CREATOR`; null where unknown."""
     granted_scopes: tuple[str, ...] | None
     """The permissions that were granted when the account was connected."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1021,7 +988,7 @@ class InstagramBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MediaFile:
+class MediaFile(_Answer):
     """Stored file."""
 
     id: str
@@ -1048,8 +1015,6 @@ class MediaFile:
     """What the file shows, for people who cannot see it; null where none was given."""
     created_at: datetime
     """When it was created."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -1073,7 +1038,7 @@ class MediaFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MediaLimit:
+class MediaLimit(_Part):
     """Media allowed in one post."""
 
     images: int
@@ -1086,7 +1051,6 @@ class MediaLimit:
     """Whether one post may mix images and videos."""
     types: tuple[str, ...]
     """The accepted content types."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1102,7 +1066,7 @@ class MediaLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MediaRef:
+class MediaRef(_Part):
     """Media item of a post: a file by its `mediaId`, or an address."""
 
     kind: str
@@ -1113,7 +1077,6 @@ class MediaRef:
     """The address that the file is fetched from when the post is published."""
     alt_text: str | None = None
     """What the file shows, for people who cannot see it; null where none was given."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1128,14 +1091,13 @@ class MediaRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Named(_Part):
     """Organization or profile of the caller."""
 
     id: str
     """The id of this item."""
     name: str
     """The name."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1148,7 +1110,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notification:
+class Notification(_Part):
     """Message to people on one channel."""
 
     id: str
@@ -1177,7 +1139,6 @@ class Notification:
     """When it was created."""
     updated_at: datetime
     """When it was last changed."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1201,7 +1162,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PieceResult:
+class PieceResult(_Part):
     """Result of a piece of a thread after the first."""
 
     post_id: str
@@ -1214,7 +1175,6 @@ class PieceResult:
     """The piece's address in the platform's own form."""
     error: ErrorDetail | None = None
     """Why this piece failed."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1229,14 +1189,13 @@ class PieceResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PieceValidation:
+class PieceValidation(_Part):
     """Preflight result of a piece of a thread after the first."""
 
     valid: bool
     """Whether publishing would accept this target."""
     text: TextCount
     """The text of the post."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1249,14 +1208,13 @@ class PieceValidation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PinterestBlock:
+class PinterestBlock(_Part):
     """Fields of Pinterest accounts only."""
 
     default_board_id: str | None
     """The board of targets that name none."""
     default_board_name: str | None
     """The name of the default board; null where none is chosen."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1269,14 +1227,13 @@ class PinterestBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(_Part):
     """Token that publishes what was checked, once."""
 
     token: str
     """The `plan` of POST /v1/posts."""
     expires_at: datetime
     """When the token expires."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1289,7 +1246,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformInfo:
+class PlatformInfo(_Part):
     """Platform with a summary of its limits; the rules list all of them."""
 
     platform: str
@@ -1310,7 +1267,6 @@ class PlatformInfo:
     """How many files a post may carry, and of which types."""
     first_comment: bool
     """Whether `firstComment` is posted; otherwise it is ignored, with a warning."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1329,7 +1285,7 @@ class PlatformInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class Post(_Answer):
     """Post: one target of one batch."""
 
     id: str
@@ -1380,8 +1336,6 @@ class Post:
     """When it was created."""
     updated_at: datetime
     """When it was last changed."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -1415,7 +1369,7 @@ class Post:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostAccount:
+class PostAccount(_Part):
     """Account of a post."""
 
     id: str
@@ -1428,7 +1382,6 @@ class PostAccount:
     """The platform's own id of the account."""
     display_name: str | None
     """The name that the platform shows for the account; null where it has none."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1443,7 +1396,7 @@ class PostAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostDetail:
+class PostDetail(_Answer):
     """Post with its options, its first comment and all attempts."""
 
     id: str
@@ -1500,8 +1453,6 @@ class PostDetail:
     """The reply that is posted under the post; null where there is none."""
     attempts: tuple[Attempt, ...]
     """Every attempt, oldest first."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -1538,7 +1489,7 @@ class PostDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostedComment:
+class PostedComment(_Part):
     """Reply posted below the post."""
 
     text: str
@@ -1547,7 +1498,6 @@ class PostedComment:
     """The URI of the post on its platform."""
     cid: str | None
     """The content id of the record, on platforms that have one."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1561,7 +1511,7 @@ class PostedComment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreflightFailure:
+class PreflightFailure(_Part):
     """Rule broken by one target."""
 
     target_index: int
@@ -1580,7 +1530,6 @@ class PreflightFailure:
     """What is wrong, in one sentence."""
     remediation: str | None
     """What to do about it."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1598,7 +1547,7 @@ class PreflightFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(_Part):
     """Profile: a part of an organization that owns accounts."""
 
     id: str
@@ -1611,7 +1560,6 @@ class Profile:
     """When it was created."""
     updated_at: datetime
     """When it was last changed."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1627,7 +1575,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileSlots:
+class ProfileSlots(_Answer):
     """Slots of a profile."""
 
     profile_id: str
@@ -1638,8 +1586,6 @@ class ProfileSlots:
     """In the order of the week."""
     next: datetime | None
     """The next free slot; null if there is none within 52 weeks."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -1655,7 +1601,7 @@ class ProfileSlots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class Ready(_Answer):
     """Readiness: the server can work."""
 
     status: str
@@ -1668,8 +1614,6 @@ class Ready:
     """Posts of disconnected accounts that are still to be canceled, if any."""
     silent: tuple[str, ...] | None = None
     """Platforms that did not respond to the last calls, if any. Their posts wait until they respond."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -1686,13 +1630,11 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Redelivered:
+class Redelivered(_Answer):
     """Number of deliveries sent again."""
 
     count: int
     """How many deliveries were scheduled again."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -1705,7 +1647,7 @@ class Redelivered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(_Part):
     """Result of one target."""
 
     account_id: str
@@ -1736,7 +1678,6 @@ class Result:
     """Why this target failed."""
     thread: tuple[PieceResult, ...] | None = None
     """The pieces of its thread after the first, in order."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1761,7 +1702,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleInfo:
+class RuleInfo(_Part):
     """Rule, as the code checks it."""
 
     rule: str
@@ -1789,7 +1730,6 @@ class RuleInfo:
     """Where the limit is documented."""
     rule_url: str
     """The page of this rule on this server."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1810,7 +1750,7 @@ class RuleInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampleEvent:
+class SampleEvent(_Part):
     """Sample event of a test. Its `data` is the type's example or the `data` that you sent."""
 
     id: str
@@ -1823,7 +1763,6 @@ class SampleEvent:
     """The id of the organization."""
     data: Json
     """Depends on `type`."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1839,7 +1778,7 @@ class SampleEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownTarget:
+class ShownTarget(_Part):
     """Target of a channel. Of secrets only the last characters are shown."""
 
     kind: str
@@ -1856,7 +1795,6 @@ class ShownTarget:
     """The last characters of the bot's token."""
     chat_id: str | None = None
     """The id of the Telegram chat."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1874,7 +1812,7 @@ class ShownTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignedEndpoint:
+class SignedEndpoint(_Answer):
     """Webhook endpoint with its signing secret, shown only once."""
 
     id: str
@@ -1911,8 +1849,6 @@ class SignedEndpoint:
     """When it was last changed."""
     signing_secret: str
     """The secret that signs deliveries. It is shown only once: store it now."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -1938,7 +1874,7 @@ class SignedEndpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class Slot(_Part):
     """Slot of every week."""
 
     day: str
@@ -1947,7 +1883,6 @@ class Slot:
     """Local time of 24 hours, such as `09:30`. A day on which the clock skips it has no slot; where it occurs twice,
     the slot is the first.
     """
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1960,7 +1895,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextCount:
+class TextCount(_Part):
     """Length of a text as the platform counts it."""
 
     length: int
@@ -1969,7 +1904,6 @@ class TextCount:
     """Null: not documented by the platform."""
     unit: str
     """What is counted. One of `graphemes`, `weighted`, `utf16`, `characters`."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -1983,14 +1917,13 @@ class TextCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextLimit:
+class TextLimit(_Part):
     """Maximum length of a text, in the platform's own unit."""
 
     limit: int | None
     """Null: not documented by the platform."""
     unit: str
     """What is counted. One of `graphemes`, `weighted`, `utf16`, `characters`."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -2003,7 +1936,7 @@ class TextLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+class Validation(_Answer):
     """Preflight result of a batch; nothing was published."""
 
     valid: bool
@@ -2012,8 +1945,6 @@ class Validation:
     """One entry for each target, in the order of the request."""
     plan: Plan | None = None
     """If asked for, and if all is valid."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
@@ -2028,7 +1959,7 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationIssue:
+class ValidationIssue(_Part):
     """Violation of a request's schema."""
 
     code: str
@@ -2041,7 +1972,6 @@ class ValidationIssue:
     """The path in the request: field names and list indexes."""
     message: str
     """What is wrong, in one sentence."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -2057,7 +1987,7 @@ class ValidationIssue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationResult:
+class ValidationResult(_Part):
     """Preflight result of one target."""
 
     target_index: int
@@ -2078,7 +2008,6 @@ class ValidationResult:
     """Notes about the post that do not reject it."""
     thread: tuple[PieceValidation, ...] | None = None
     """The pieces of its thread after the first, in order."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -2099,14 +2028,13 @@ class ValidationResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarningDetail:
+class WarningDetail(_Part):
     """Warning about a post that was nevertheless accepted or published."""
 
     code: str
     """The id of the warning."""
     message: str
     """What the warning says, in one sentence."""
-    raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json) -> Self:
@@ -2119,7 +2047,7 @@ class WarningDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookTestResult:
+class WebhookTestResult(_Answer):
     """Result of a sample event, sent now."""
 
     delivered: bool
@@ -2138,8 +2066,6 @@ class WebhookTestResult:
     """`http_3xx`, `http_4xx`, `http_5xx`, `timeout`, `unreachable`, `address` or `answer_lost`; null if delivered."""
     sent_event: SampleEvent
     """The type of the event that was sent."""
-    raw: Json = field(repr=False, compare=False)
-    etag: str = field(default="", repr=False, compare=False)
 
     @classmethod
     def parse(cls, data: Json, etag: str = "") -> Self:
