@@ -239,7 +239,8 @@ def bring(options: CommandOptions) -> Json:
             run: _Import = _ForeignImport(actor, file, raw, foreign, shown, source)
         else:
             run = _Import(actor, file, raw, ImportReport(str(file)), shown)
-        asyncio.run(run.run(options))
+        checks_only = options.check or (source is not None and not options.yes)
+        asyncio.run(run.run(checks_only=checks_only, skip_invalid=options.skip_invalid))
     report = run.report
     options.exit_code = FAILED if report.invalid and not options.skip_invalid else 0
     if options.json:
@@ -300,28 +301,25 @@ def _open_locked(file: Path) -> Iterator[BinaryIO]:
             fcntl.flock(raw, fcntl.LOCK_UN)
 
 
+@dataclass(eq=False)
 class _Import:
     """Import in two passes: check all lines, then write them."""
 
-    _is_trial = False
+    actor: Actor
+    file: Path
+    raw: BinaryIO
+    report: ImportReport
+    show_progress: Callable[[str, int, int], None]
 
-    def __init__(
-        self,
-        actor: Actor,
-        file: Path,
-        raw: BinaryIO,
-        report: ImportReport,
-        show_progress: Callable[[str, int, int], None],
-    ) -> None:
-        self._actor, self._file, self._raw, self.report, self._show_progress = actor, file, raw, report, show_progress
-        self._find = post_import.make_account_finder(actor)
-        self._size = file.stat().st_size
+    def __post_init__(self) -> None:
+        self._find = post_import.make_account_finder(self.actor)
+        self._size = self.file.stat().st_size
         self._bad: set[int] = set()  # lines refused by the check
         self._in_step: set[Any] = set()  # posts of the current step: a file may repeat one
 
-    async def run(self, options: CommandOptions) -> None:
+    async def run(self, *, checks_only: bool, skip_invalid: bool) -> None:
         await self._each("checking", self._check)
-        if options.check or self._is_trial or (self._bad and not options.skip_invalid):
+        if checks_only or (self._bad and not skip_invalid):
             return
         self.report.lines = self.report.there = 0
         await self._each("importing", self._write)
@@ -334,12 +332,12 @@ class _Import:
             if len(step) == BATCH_LINES:
                 await self._step(step, do)
                 step = []
-            self._show_progress(what, min(self._raw.tell(), self._size - 1), self._size)
+            self.show_progress(what, min(self.raw.tell(), self._size - 1), self._size)
         await self._step(step, do)
-        self._show_progress(what, self._size, self._size)
+        self.show_progress(what, self._size, self._size)
 
     def _read_lines(self) -> Iterator[tuple[int, Any]]:
-        return _lines(self._file, self._raw)
+        return _lines(self.file, self.raw)
 
     def _parse(self, given: Any) -> post_import.ImportedPost:
         return post_import.parse_row(given, self._find)
@@ -361,7 +359,7 @@ class _Import:
                 raise given
             wanted = self._parse(given)
             account = wanted.account
-            if await self._actor.service.read(partial(post_import.is_existing, self._actor.scope, wanted)):
+            if await self.actor.service.read(partial(post_import.is_existing, self.actor.scope, wanted)):
                 self.report.there += 1
             else:
                 await do(number, wanted)
@@ -372,35 +370,27 @@ class _Import:
             self.report.refuse(number, post_import.list_problems(error, account))
 
     async def _check(self, number: int, wanted: post_import.ImportedPost) -> None:
-        self.report.warn(number, map(build_warning_body, await post_import.check(self._actor, wanted)))
+        self.report.warn(number, map(build_warning_body, await post_import.check(self.actor, wanted)))
 
     async def _write(self, number: int, wanted: post_import.ImportedPost) -> None:
         if wanted.identity in self._in_step:
             self.report.there += 1
             return
         self._in_step.add(wanted.identity)
-        await post_import.accept_post(self._actor, wanted)
+        await post_import.accept_post(self.actor, wanted)
         self.report.imported += 1
 
 
+@dataclass(eq=False)
 class _ForeignImport(_Import):
     """Import from another program's export, with an external id for each post."""
 
-    def __init__(
-        self,
-        actor: Actor,
-        file: Path,
-        raw: BinaryIO,
-        report: ForeignReport,
-        show_progress: Callable[[str, int, int], None],
-        source: ExportReader,
-    ) -> None:
-        super().__init__(actor, file, raw, report, show_progress)
-        self._foreign, self._source, self._is_trial = report, source, report.dryRun
+    report: ForeignReport
+    source: ExportReader
 
     def _read_lines(self) -> Iterator[tuple[int, Any]]:
-        self._raw.seek(0)
-        return self._source.read(self._raw)
+        self.raw.seek(0)
+        return self.source.read(self.raw)
 
     def _parse(self, given: Any) -> post_import.ImportedPost:
         return post_import.parse_row(given.row, self._find, given.external_id)
@@ -412,7 +402,7 @@ class _ForeignImport(_Import):
         if isinstance(given, LeftOut):
             self.report.lines += 1
             if is_check:
-                self._foreign.leave(number, given.message)
+                self.report.leave(number, given.message)
             return
         if is_check and isinstance(given, ForeignPost):
             self.report.warn(number, ({"code": "import_loss", "message": text} for text in given.losses))

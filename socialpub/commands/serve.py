@@ -180,12 +180,7 @@ def _record_shutdown(service: AppContext) -> None:
 
 def load_settings(options: CommandOptions, **overrides: Mapping[str, Any]) -> Settings:
     """Load the settings with command-line overrides; platform sections are checked too."""
-    given: dict[str, dict[str, Any]] = {
-        "database": {"url": options.database},
-        "storage": {"data_dir": options.data_dir},
-    }
-    for section, values in overrides.items():
-        given[section] = dict(values)
+    given = {"database": {"url": options.database}, "storage": {"data_dir": options.data_dir}, **overrides}
     chosen = {
         section: {name: value for name, value in values.items() if value is not None}
         for section, values in given.items()

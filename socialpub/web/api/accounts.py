@@ -131,7 +131,6 @@ async def start(call: RequestContext) -> HandlerResponse:
         invited = await connect.push_login(call.service, call.scope, name, request.handle, wanted)
         return bind(call.actor, connect.start, name, wanted, invited)
 
-    call.body = call.body or b"{}"
     return await commit_after_lookup(call, ConnectRequest, begin)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, boards, client_metadata, connect
@@ -118,5 +117,4 @@ def _enabled_platform(call: RequestContext) -> Platform:
 
 
 async def _page(call: RequestContext, template: str, platform: Platform, **values: Any) -> HandlerResponse:
-    named = platforms.PLATFORMS[platform.name]
-    return await show(call, f"connect/{template}.html", platform=named, **values)
+    return await show(call, f"connect/{template}.html", platform=platform, **values)

@@ -32,9 +32,8 @@ def write(service: AppContext, request: ServerRequest, status: int) -> None:
     if not log.isEnabledFor(level):
         return
     ctx, clock = request.ctx, service.runtime.clock
-    seconds = (
-        0.0 if ctx.began is None else clock.monotonic() - ctx.began
-    )  # None for a request that never arrived completely
+    # `began` is None for a request that never arrived completely.
+    seconds = 0.0 if ctx.began is None else clock.monotonic() - ctx.began
     client = request_headers.find_loggable_client(service, request) or "an unknown address"
     values = (
         ctx.request_id,

@@ -48,12 +48,8 @@ class FileRangeBody:
                 yield piece
                 at += len(piece)
 
-    def response(self, status: int, headers: Mapping[str, str], content_type: str) -> ServerResponse:
-        """Return the response that streams it."""
-        return _FileResponse(self, status, headers, content_type)
 
-
-class _FileResponse(ServerResponse):
+class FileResponse(ServerResponse):
     """A response whose body is read from disk while it is sent. HEAD sends no body."""
 
     __slots__ = ("_part",)

@@ -31,7 +31,7 @@ from socialpub.domain.media.files import IncomingFile
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.common import EmptyQuery, ProfileQuery
 from socialpub.web.http import request_headers
-from socialpub.web.http.file_response import FileRangeBody
+from socialpub.web.http.file_response import FileRangeBody, FileResponse
 from socialpub.web.http.operation import Operation
 from socialpub.web.http.request_body import FORM_MAX, SMALL_BODY_MAX, JsonBody
 from socialpub.web.http.sanic_overrides import ServerResponse
@@ -169,10 +169,8 @@ class RequestContext:
     def audit_context(self) -> audit_log.AuditContext:
         """The data of this request for the audit log."""
         scope, request = self.scope, self.request
-        verb, address = (
-            f"{request.method} {self.route.path}",
-            request_headers.find_loggable_client(self.service, request),
-        )
+        verb = f"{request.method} {self.route.path}"
+        address = request_headers.find_loggable_client(self.service, request)
         return audit_log.AuditContext(
             verb, scope.organization or None, scope.key, scope.user, address, request.ctx.request_id
         )
@@ -253,7 +251,7 @@ class HandlerResponse(NamedTuple):
         `on_lost` is called if the client disconnects before it is sent.
         """
         if isinstance(self.body, FileRangeBody):
-            return self.body.response(self.status, self.headers, self.content_type)
+            return FileResponse(self.body, self.status, self.headers, self.content_type)
         body = self.body if isinstance(self.body, str | bytes) else dumps(self.body)
         return ServerResponse(body, self.status, self.headers, self.content_type, cookies=self.cookies, on_lost=on_lost)
 
