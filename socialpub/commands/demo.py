@@ -123,7 +123,7 @@ def create_with_history(wanted: Settings, lab: simulator_server.SimulatorThread,
         clock.start_in_past()
         service = start_isolated(bound, clock)
         shown = create_sample_data(service, lab)
-        bakery = _create_second_profile(service, lab, shown)
+        bakery = _create_second_profile(service, lab)
         with sock, serve_in_thread(service, sock):
             DemoHistory(service, lab.lab, lab.url, clock, shown["key"], bakery).replay()
     finally:
@@ -168,10 +168,8 @@ def create_sample_data(service: AppContext, lab: simulator_server.SimulatorThrea
     """
     login = {"email": EMAIL, "password": service.runtime.entropy(8).hex()}
     operator = build_operator(service, "command demo")
-    organization = actions.perform_sync(operator, profiles.create_organization, OrganizationRequest(name="Café Nord"))[
-        "id"
-    ]
-    actor = operator.within(str(organization))
+    made = actions.perform_sync(operator, profiles.create_organization, OrganizationRequest(name="Café Nord"))
+    actor = operator.within(str(made["id"]))
     profile = service.read(lambda: connect.choose_profile(actor.scope, None)).result()
     actions.perform_sync(actor, profiles.rename, profile, ProfileRequest(name="Café"))
     key = actions.perform_sync(actor, api_keys.create, KeyRequest(name="demo", profileId=profile))["key"]
@@ -193,7 +191,7 @@ def connect_account(actor: Actor, name: str, profile: str, found: tuple[AccountI
     return actions.perform_sync(actor, connect.store_result, name, LoginResult(profile, (OfferedAccount(*found),)))
 
 
-def _create_second_profile(service: AppContext, lab: simulator_server.SimulatorThread, shown: dict[str, Any]) -> str:
+def _create_second_profile(service: AppContext, lab: simulator_server.SimulatorThread) -> str:
     """Create a second profile with accounts that have problems; return its key."""
     organization = service.read(lambda: profiles.list_organizations()[0]["id"]).result()
     actor = build_operator(service, "command demo").within(str(organization))
@@ -210,9 +208,8 @@ def _create_second_profile(service: AppContext, lab: simulator_server.SimulatorT
     actions.perform_sync(
         actor, users.create, "mira@example.com", "member", users.hash_password(service.runtime.entropy(8).hex())
     )
-    return str(
-        actions.perform_sync(actor, api_keys.create, KeyRequest(name="The bakery's website", profileId=profile))["key"]
-    )
+    key = KeyRequest(name="The bakery's website", profileId=profile)
+    return str(actions.perform_sync(actor, api_keys.create, key)["key"])
 
 
 def find_credentials(service: AppContext, name: str, made: dict[str, Any]) -> tuple[AccountIdentity, Tokens]:

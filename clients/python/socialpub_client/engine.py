@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from socialpub_client import errors
 from socialpub_client.messages import (
     DEFAULT_TIMEOUT,
+    FileUpload,
     Request,
-    RequestBody,
     Response,
     Sleep,
     Steps,
@@ -110,7 +110,7 @@ class Engine:
         *,
         params: Mapping[str, Any] | None = None,
         json: Any = None,
-        body: RequestBody | None = None,
+        body: FileUpload | None = None,
         headers: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         if_match: str | None = None,
@@ -145,7 +145,7 @@ class Engine:
         return f"{self.url.rstrip('/')}{path}{'?' if pairs else ''}{urlencode(pairs)}"
 
     def _headers(
-        self, json: Any, body: RequestBody | None, key: str | None, if_match: str | None, wait: float | None
+        self, json: Any, body: FileUpload | None, key: str | None, if_match: str | None, wait: float | None
     ) -> dict[str, str]:
         headers = {"Authorization": f"Bearer {self.key}", "Accept": "application/json", "User-Agent": USER_AGENT}
         if json is not None and body is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from socialpub_client.messages import Request, RequestBody, Response, TransportError
+from socialpub_client.messages import FileUpload, Request, Response, TransportError
 
 _LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=15)
 
@@ -73,7 +73,7 @@ class AsyncHttpTransport:
         await self._http.aclose()
 
 
-async def _pieces(body: RequestBody) -> AsyncIterator[bytes]:
+async def _pieces(body: FileUpload) -> AsyncIterator[bytes]:
     """Yield a body whose file is read in a thread."""
     pieces = body.pieces()
     while (piece := await asyncio.to_thread(next, pieces, b"")) != b"":

@@ -24,24 +24,6 @@ class Timeout:
 DEFAULT_TIMEOUT = Timeout()
 
 
-class RequestBody(Protocol):
-    """Body of a request that is not in memory."""
-
-    @property
-    def length(self) -> int | None:
-        """Its bytes; None where they are not known before it is sent."""
-        ...
-
-    @property
-    def can_repeat(self) -> bool:
-        """Return whether `pieces` may be called again."""
-        ...
-
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the body from its beginning."""
-        ...
-
-
 @dataclass(frozen=True)
 class Request:
     """HTTP request. Its headers hold the key, so they are not shown."""
@@ -49,7 +31,7 @@ class Request:
     method: str
     url: str
     headers: Mapping[str, str] = field(repr=False)
-    body: bytes | RequestBody = field(default=b"", repr=False)
+    body: bytes | FileUpload = field(default=b"", repr=False)
     timeout: Timeout = DEFAULT_TIMEOUT
 
 
@@ -129,7 +111,7 @@ class FileUpload:
     """Multipart body with one file, read in pieces of 1 MiB, by each try from its beginning.
 
     `source`: a path, bytes, an open file or an iterator of pieces. An iterator, and a file that cannot seek, is sent
-    once.
+    once. `length`: the bytes of the body; None where they are not known before it is sent.
     """
 
     def __init__(self, source: Source, name: str, boundary: str, progress: Progress | None = None) -> None:
@@ -146,6 +128,7 @@ class FileUpload:
 
     @property
     def can_repeat(self) -> bool:
+        """Return whether `pieces` may be called again."""
         return self._size is not None
 
     def _measure(self) -> int | None:

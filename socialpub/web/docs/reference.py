@@ -197,7 +197,7 @@ def build_operation_view(document: Json, method: str, path: str, entry: Json) ->
         "body_required": entry.get("requestBody", {}).get("required", False),
         "requests": _requests(document, method, path, entry),
         "answers": list(_answers(entry)),
-        "failures": list(_failures(document, entry)),
+        "failures": list(_failures(entry)),
     }
 
 
@@ -317,7 +317,7 @@ def _answers(entry: Json) -> Iterator[Json]:
             }
 
 
-def _failures(document: Json, entry: Json) -> Iterator[Json]:
+def _failures(entry: Json) -> Iterator[Json]:
     for status, answer in entry["responses"].items():
         for error in answer.get("x-errors", ()):
             line = next(line for line in answer["description"].splitlines() if f"`{_name(error)}`:" in line)

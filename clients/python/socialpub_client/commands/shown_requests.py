@@ -63,6 +63,6 @@ def format_curl(request: Request) -> str:
             words += ["-H", shlex.quote(f"{name}: {value}")]
     if isinstance(request.body, FileUpload):
         words += ["-F", shlex.quote(f"file=@{request.body.name}")]
-    elif isinstance(request.body, bytes) and request.body:
+    elif request.body:
         words += ["--data-binary", shlex.quote(request.body.decode())]
     return " ".join(words)
