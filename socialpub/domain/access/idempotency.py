@@ -151,7 +151,10 @@ def check_unused(service: AppContext, key: IdempotencyKey | None) -> None:
 
 
 def insert(service: AppContext, key: IdempotencyKey | None, response: StoredResponse | None, *, secret: bool) -> None:
-    """Insert the key's record after `check_unused`, in its transaction; `secret` encrypts the stored body."""
+    """Insert the key's record after `check_unused`, in its transaction.
+
+    `secret`: encrypt the stored body.
+    """
     if key is not None:
         sql.insert(acceptance.INSERT_IDEMPOTENCY, [build_row(service, key, response, secret=secret)])
 
