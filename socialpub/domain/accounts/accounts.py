@@ -18,9 +18,9 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import attention, revocation
 from socialpub.domain.accounts.tokens import build_columns, decrypt, open_upstream
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.context.upstreams import UpstreamColumns
 from socialpub.domain.schemas.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import AccountIdentity, ConfiguredSite, Platform, SupportsPasswordLogin, Tokens
-from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.kit import oauth
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
@@ -168,28 +168,18 @@ def _list_missing_scopes(service: AppContext, row: AccountRow) -> list[str]:
     return [scope for scope in oauth.list_scopes(oauth_row, site) if scope not in granted] if granted else []
 
 
-class AccountColumns(TypedDict):
+class AccountColumns(UpstreamColumns):
     """Columns of an account that a post needs before publishing; never the secret."""
 
     id: str
-    organization: str
     profile: str
-    platform: str
-    platform_account_id: str
-    display_name: str | None
     ends_at: int | None
-    extra: str
 
 
 class KeyedAccountColumns(AccountColumns):
     """Adds the surrogate keys of organization, profile and account, as post rows use them."""
 
     numbers: tuple[int, int, int]
-
-
-def build_connector_account(row: AccountColumns) -> Who:
-    """Build the account as connectors and rules see it."""
-    return Who(row["platform_account_id"], row["display_name"], sql.load_json(row["extra"]))
 
 
 def is_ending_before(row: AccountColumns, at_ms: int) -> bool:
@@ -252,7 +242,7 @@ def login(service: AppContext, platform: str, fields: Mapping[str, str]) -> tupl
     log_in: SupportsPasswordLogin | None = getattr(connector, "login", None) and connector  # type: ignore[assignment]
     if log_in is None:
         raise ApiError("platform_not_enabled", f"Accounts of {platform} do not connect by credentials.")
-    with open_upstream(service, platform, Who(""), Tokens("")) as up:
+    with open_upstream(service, platform) as up:
         return log_in.login(up, fields, service.now_ms)
 
 

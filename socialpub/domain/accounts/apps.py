@@ -18,8 +18,7 @@ from socialpub.domain.context import platform_sites
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.apps import AppBody, AppRequest
-from socialpub.platforms.contract import ConnectorAccount as Who
-from socialpub.platforms.contract import Platform, Site, Tokens
+from socialpub.platforms.contract import Platform, Site
 from socialpub.platforms.kit import oauth
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account, PlatformApp, find_row
@@ -134,7 +133,7 @@ async def check_app(
 
 
 def _probe(service: AppContext, platform: Platform, site: Site) -> None:
-    with tokens.open_upstream(service, platform.name, Who(""), Tokens("")) as up:
+    with tokens.open_upstream(service, platform.name) as up:
         oauth.check_app(platform, replace(up, site=site).http, site)
 
 

@@ -21,9 +21,7 @@ from socialpub.platforms.contract import (
     OfferedAccount,
     Platform,
     SupportsPushedAuthorization,
-    Tokens,
 )
-from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Instance
 
@@ -106,7 +104,7 @@ def _insert_key(service: AppContext, tx: Tx, fresh: str) -> str:
 
 def push_login(service: AppContext, platform: str, handle: str, state: str) -> AuthorizationRedirect:
     """Push the authorization request upstream. Blocks."""
-    with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
+    with tokens.open_upstream(service, platform) as up:
         return _get_connector(platform).invite(up, load_client(service, platform), handle, state)
 
 
@@ -114,5 +112,5 @@ def exchange_code(
     service: AppContext, platform: str, stored: Mapping[str, Any], code: str, iss: str | None
 ) -> OfferedAccount:
     """Exchange the code for the account. Blocks."""
-    with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
+    with tokens.open_upstream(service, platform) as up:
         return _get_connector(platform).accept(up, load_client(service, platform), dict(stored), code, iss)

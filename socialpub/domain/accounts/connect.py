@@ -47,7 +47,6 @@ from socialpub.platforms.contract import (
     SupportsOAuth,
     Tokens,
 )
-from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.kit import oauth
 from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow, ConnectAttemptRow
@@ -330,7 +329,7 @@ def _exchange_code(
         return (client_metadata.exchange_code(service, platform.name, secret["invited"], code, iss),)
     verifier = secret["verifier"]
     connector = cast(SupportsOAuth, platforms.CONNECTORS[platform.name])
-    with tokens.open_upstream(service, platform.name, Who(""), Tokens("")) as up:
+    with tokens.open_upstream(service, platform.name) as up:
         uri, now = build_redirect_uri(service, platform), service.now_ms
         new_tokens = oauth.exchange(platform, up.http, up.site, code, uri, verifier, now)
         try:

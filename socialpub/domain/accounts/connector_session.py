@@ -113,8 +113,7 @@ class ConnectorSession:
         return Tokens("")
 
     def _with_upstream(self, step: Callable[[Upstream], T], tokens: Tokens, bound: Container[str]) -> T:
-        account = accounts.build_connector_account(self.account)
-        with open_upstream(self.service, self.platform.name, account, tokens, bound) as up:
+        with open_upstream(self.service, self.platform.name, self.account, tokens, bound) as up:
             try:
                 return step(up)
             except ApiError as error:

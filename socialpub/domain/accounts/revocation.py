@@ -5,7 +5,6 @@ Best effort: the account or its old tokens are already gone here, so a failure i
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import cast
 
@@ -15,7 +14,6 @@ from socialpub.domain.accounts import tokens
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.server import instance
-from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.contract import SupportsRevocation, Tokens
 from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow
@@ -31,9 +29,8 @@ def can_revoke(platform: str) -> bool:
 def revoke(service: AppContext, row: AccountRow, held: Tokens) -> bool:
     """Revoke tokens at the platform; return whether that succeeded. Blocks."""
     connector = cast(SupportsRevocation, platforms.CONNECTORS[row["platform"]])
-    who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
     try:
-        with tokens.open_upstream(service, row["platform"], who, held) as up:
+        with tokens.open_upstream(service, row["platform"], row, held) as up:
             connector.revoke(up)
     except ApiError as error:
         log.warning("account %s: its authorization could not be revoked at the platform: %s", row["id"], error.code)

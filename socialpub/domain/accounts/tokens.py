@@ -28,8 +28,7 @@ from socialpub.domain.context.app_context import AppContext, TokenRefreshState
 from socialpub.domain.events import events
 from socialpub.domain.schemas.events import TokenEvent, TokenExpiring, TokenRevoked
 from socialpub.domain.server import instance
-from socialpub.platforms.contract import ConnectorAccount as Who
-from socialpub.platforms.contract import RefreshPolicy, SigningContext, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount, RefreshPolicy, SigningContext, Tokens, Upstream
 from socialpub.platforms.kit import oauth
 from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow
@@ -279,8 +278,7 @@ def _call_platform(service: AppContext, row: AccountRow, current: Tokens) -> Tok
 
 
 def _call_platform_once(service: AppContext, row: AccountRow, current: Tokens) -> Tokens:
-    who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
-    with open_upstream(service, row["platform"], who, current) as up:
+    with open_upstream(service, row["platform"], row, current) as up:
         return platforms.CONNECTORS[row["platform"]].refresh(up, service.now_ms)
 
 
@@ -494,10 +492,18 @@ def _build_common(row: AccountRow) -> TokenEvent:
 
 @contextlib.contextmanager
 def open_upstream(
-    service: AppContext, platform: str, account: Who, tokens: Tokens, bound: Container[str] = frozenset()
+    service: AppContext,
+    platform: str,
+    row: AccountRow | None = None,
+    tokens: Tokens | None = None,
+    bound: Container[str] = frozenset(),
 ) -> Iterator[Upstream]:
-    """Open an upstream connection for one thread. `bound`: remote ids of other posts."""
-    runtime = service.runtime
+    """Open an upstream connection for one thread, to an account or, without `row`, for a login.
+
+    `bound`: remote ids of other posts.
+    """
+    runtime, tokens = service.runtime, tokens or Tokens("")
+    account = upstreams.build_connector_account(row) if row else ConnectorAccount("")
     with (
         runtime.open_http(runtime.http_policy(guarded=False), upstreams.build_breaker(service, platform)) as http,
         runtime.open_http(

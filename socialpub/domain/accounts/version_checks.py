@@ -14,7 +14,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.http import UpstreamResponse
 from socialpub.base.runtime import DAY_MS
-from socialpub.domain.accounts import accounts, api_versions
+from socialpub.domain.accounts import api_versions
 from socialpub.domain.accounts.api_versions import VersionCheckResult, VersionVerdict
 from socialpub.domain.accounts.tokens import decrypt, open_upstream
 from socialpub.domain.context.app_context import AppContext
@@ -76,7 +76,7 @@ def _call_version(service: AppContext, account: AccountRow, call: Call, version:
     platform = account["platform"]
     try:
         tokens = decrypt(service, account["id"], account["secret"] or "")
-        with open_upstream(service, platform, accounts.build_connector_account(account), tokens) as up:
+        with open_upstream(service, platform, account, tokens) as up:
             headers = {"Authorization": f"Bearer {tokens.access}"}
             headers |= {name: text.format(version=version) for name, text in call.headers.items()}
             url = f"{up.site.api_base}/{call.path.format(version=version)}"

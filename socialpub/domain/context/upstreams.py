@@ -18,7 +18,8 @@ from socialpub.base.http.circuit_breakers import BreakerTransport
 from socialpub.base.observability import metrics
 from socialpub.base.runtime import TransportWrapper
 from socialpub.domain.context.app_context import AppContext
-from socialpub.platforms.contract import ConnectorAccount as Who
+from socialpub.platforms.contract import ConnectorAccount
+from socialpub.store.engine import sql
 from socialpub.store.schema.models import Account, get_row
 
 
@@ -28,11 +29,18 @@ def load_share_key(service: AppContext, account: str) -> ShareKey:
 
 
 class UpstreamColumns(TypedDict):
-    """Columns of an account that determine its upstream."""
+    """Columns of an account that determine its upstream, and that connectors see."""
 
     organization: str
     platform: str
+    platform_account_id: str
+    display_name: str | None
     extra: str
+
+
+def build_connector_account(row: UpstreamColumns) -> ConnectorAccount:
+    """Build the account as connectors and rules see it."""
+    return ConnectorAccount(row["platform_account_id"], row["display_name"], sql.load_json(row["extra"]))
 
 
 def get_share_key(service: AppContext, account: UpstreamColumns) -> ShareKey:
@@ -76,7 +84,7 @@ def build_breaker(service: AppContext, platform: str) -> TransportWrapper:
     return _wrap_transport(service, platform, platform, "")
 
 
-def build_custom_host_breaker(service: AppContext, platform: str, account: Who) -> TransportWrapper | None:
+def build_custom_host_breaker(service: AppContext, platform: str, account: ConnectorAccount) -> TransportWrapper | None:
     """Build the circuit breaker for an account's custom server, or None without one."""
     home = str(account.extra.get("pds") or "")
     return (

@@ -19,6 +19,7 @@ from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.runtime import DAY_MS
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
+from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.posts import external_ids, slots
@@ -104,7 +105,7 @@ async def count_texts(
 
 
 def _count_text(account: accounts.AccountColumns, draft: Draft) -> TextCount:
-    found = measured(platforms.platform(account["platform"]), draft, accounts.build_connector_account(account))
+    found = measured(platforms.platform(account["platform"]), draft, upstreams.build_connector_account(account))
     return {"length": found.length, "limit": found.limit, "unit": found.unit}
 
 

@@ -11,6 +11,7 @@ from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
+from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.organizations import profiles
@@ -175,7 +176,7 @@ class ReferencedRows(NamedTuple):
 
 def build_candidate(row: accounts.KeyedAccountColumns) -> TargetCandidate:
     """Prepare an account as a candidate."""
-    connector_account = accounts.build_connector_account(row)
+    connector_account = upstreams.build_connector_account(row)
     fields = platforms.platform(row["platform"]).defaults
     return TargetCandidate(
         row,

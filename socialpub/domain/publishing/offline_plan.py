@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from socialpub import platforms
 from socialpub.base.http import UNGUARDED_POLICY, HttpClient, Request
-from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import EXPIRY_MARGIN_MS
+from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing.intents import RunSnapshot
 from socialpub.platforms.contract import (
@@ -59,7 +59,7 @@ def plan_offline(service: AppContext, snapshot: RunSnapshot) -> Ready | None:
     if is_started or not platform.plans_offline or post["media"] != "[]" or _has_expiring_tokens(service, snapshot):
         return None
     connector, site = platforms.CONNECTORS.get(platform.name), service.sites[platform.name]
-    draft, connector_account = build_draft(post), accounts.build_connector_account(account)
+    draft, connector_account = build_draft(post), upstreams.build_connector_account(account)
     if connector is None or not site.enabled or any(used(draft) for used in platform.option_images.values()):
         return None
     found = find_violations(platform, site, draft, connector_account, build_rule_context(service), ("deep",))

@@ -24,9 +24,8 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.observability import tracing
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.connector_session import ConnectorSession, StorageError
-from socialpub.domain.context import storage_errors
+from socialpub.domain.context import storage_errors, upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.publishing import (
@@ -270,7 +269,7 @@ class _PublishRun:
         pictures = library.measure_option_images(self.fetched, post["batch"], post["platform"], draft)
         draft = replace(draft, option_facts=pictures)
         connector_account, rule_context = (
-            accounts.build_connector_account(self.snapshot.account),
+            upstreams.build_connector_account(self.snapshot.account),
             offline_plan.build_rule_context(self.service),
         )
         found = find_violations(self.up.platform, self.up.site, draft, connector_account, rule_context, ("deep",))
