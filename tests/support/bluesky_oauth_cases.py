@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from socialpub.platforms.bluesky.dpop import hash_text, public_jwk, sign_jwt, to_base64url
+from socialpub.base.security.crypto import encode_base64url, hash_base64url
+from socialpub.platforms.bluesky.dpop import public_jwk, sign_jwt
 from tests.support.bluesky_oauth_client import CALLBACK, KEY, LOOPBACK, OTHER_KEY, OAuthClient
 from tests.support.oauth_client_site import HOME, ORIGIN, SIGNER, ClientSite, client_document, sign_next_call
 
@@ -175,14 +176,14 @@ ASKED: dict[str, OAuthCase] = {
     "a proof without a time": proof(iat=None),
     "a slow clock": proof(iat=seconds(-150)),
     "a fast clock": proof(iat=seconds(150)),
-    "a token where there is none": proof(ath=hash_text("t")),
+    "a token where there is none": proof(ath=hash_base64url("t")),
     "a made-up nonce": proof(nonce="made-up"),
     "no nonce": proof(nonce=None),
     "a proof twice": twice,
     "no JWT": forged(lambda client, whole: "garbage"),
     "no signature": forged(lambda client, whole: whole.rpartition(".")[0] + "."),
     "another body": forged(
-        lambda client, whole: ".".join([whole.split(".")[0], to_base64url(b'{"iat":1}'), whole.split(".")[2]])
+        lambda client, whole: ".".join([whole.split(".")[0], encode_base64url(b'{"iat":1}'), whole.split(".")[2]])
     ),
     "another type": forged(lambda client, whole: header(client, whole, typ="JWT")),
     "no type": forged(lambda client, whole: header(client, whole, typ=None)),
@@ -218,7 +219,7 @@ ASKED: dict[str, OAuthCase] = {
     "the refresh token revoked": after_revoking("refresh_token"),
     "the access token revoked": after_revoking("access_token"),
     "written by another key": written(key=OTHER_KEY),
-    "written with the proof of another token": written(ath=hash_text("other")),
+    "written with the proof of another token": written(ath=hash_base64url("other")),
     "written with the proof of no token": written(ath=None),
     "written to another account": elsewhere,
     "written with the least": with_the_least,

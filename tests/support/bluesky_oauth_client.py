@@ -10,12 +10,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
 
-from socialpub.platforms.bluesky.dpop import hash_text, public_jwk, sign_jwt, to_base64url
+from socialpub.base.security.crypto import encode_base64url, hash_base64url
+from socialpub.platforms.bluesky.dpop import public_jwk, sign_jwt
 
 SCOPE = "atproto transition:generic"
 CALLBACK = "http://127.0.0.1/callback"
 LOOPBACK = "http://localhost?" + urlencode({"redirect_uri": CALLBACK, "scope": SCOPE})
-KEY, OTHER_KEY = to_base64url(b"\x01" * 32), to_base64url(b"\x02" * 32)
+KEY, OTHER_KEY = encode_base64url(b"\x01" * 32), encode_base64url(b"\x02" * 32)
 _numbers = itertools.count(1)  # what may be said once to a server is said once
 RECORD = "/xrpc/com.atproto.repo.createRecord"
 
@@ -48,7 +49,7 @@ class OAuthClient:
         claims: dict[str, Any] = {"jti": f"jti-{next(_numbers)}", "htm": method, "htu": self.origin + path}
         claims |= {"iat": self.now_ms() // 1000}
         claims |= {"nonce": self.nonce} if self.nonce else {}
-        claims |= {"ath": hash_text(access)} if access else {}
+        claims |= {"ath": hash_base64url(access)} if access else {}
         claims = {name: value for name, value in (claims | changes).items() if value is not None}
         key = key or self.key
         return sign_jwt(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)
@@ -68,7 +69,7 @@ class OAuthClient:
         self.verifier = f"{next(_numbers):043d}"
         form: dict[str, str | None] = {
             "response_type": "code",
-            "code_challenge": hash_text(self.verifier),
+            "code_challenge": hash_base64url(self.verifier),
             "code_challenge_method": "S256",
             "state": "s" * 43,
             "redirect_uri": self.callback,

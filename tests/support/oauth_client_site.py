@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from socialpub.platforms.bluesky.dpop import public_jwk, sign_jwt, thumbprint, to_base64url
+from socialpub.base.security.crypto import encode_base64url
+from socialpub.platforms.bluesky.dpop import public_jwk, sign_jwt, thumbprint
 from tests.support.bluesky_oauth_client import SCOPE, OAuthClient
 
-SIGNER = to_base64url(b"\x03" * 32)
+SIGNER = encode_base64url(b"\x03" * 32)
 ORIGIN = "https://post.socialpub.page"  # nowhere; names of examples are refused by the real server
 PATH = "/oauth/client-metadata.json"
 CLIENT_ID = ORIGIN + PATH

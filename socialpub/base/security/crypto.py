@@ -150,7 +150,7 @@ class Vault:
             if version != "v1":
                 raise SealError("an unknown version of encrypted value")
             return self._get_cipher(key_id).decrypt(
-                _decode_base64(nonce), _decode_base64(data), _encode_location(location)
+                decode_base64url(nonce), decode_base64url(data), _encode_location(location)
             )
         except OSError as error:
             raise SealError("the master keys cannot be read") from error
@@ -163,7 +163,7 @@ class Vault:
         Raise SealError as `open` does. Nonces are used once per key, and the nonce identifies the secret across keys
         (`get_nonce`).
         """
-        return self._encrypt(_decode_base64(sealed.split(".")[2]), self.open(sealed, location), location)
+        return self._encrypt(decode_base64url(sealed.split(".")[2]), self.open(sealed, location), location)
 
     def sign(self, purpose: str, data: bytes) -> bytes:
         """Return a 32-byte MAC for data that clients send back (cursors, media URLs)."""
@@ -172,7 +172,7 @@ class Vault:
     def _encrypt(self, nonce: bytes, secret: bytes, location: tuple[str, str, str]) -> str:
         key_id = self._current_id
         encrypted = self._keys[key_id].encrypt(nonce, secret, _encode_location(location))
-        return f"v1.{key_id}.{_encode_base64(nonce)}.{_encode_base64(encrypted)}"
+        return f"v1.{key_id}.{encode_base64url(nonce)}.{encode_base64url(encrypted)}"
 
     def _get_cipher(self, key_id: str) -> AESGCM:
         if key_id not in self._keys and self._reread:
@@ -190,12 +190,19 @@ def _encode_location(location: tuple[str, str, str]) -> bytes:
     return "\0".join(location).encode()
 
 
-def _encode_base64(data: bytes) -> str:
+def encode_base64url(data: bytes) -> str:
+    """Encode in base64url without padding (RFC 7515, 2)."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _decode_base64(text: str) -> bytes:
+def decode_base64url(text: str) -> bytes:
+    """Decode what `encode_base64url` returns. Raises ValueError for anything else."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def hash_base64url(text: str) -> str:
+    """Return the SHA-256 of a text in base64url: a PKCE challenge S256 (RFC 7636, 4.2), a thumbprint."""
+    return encode_base64url(hashlib.sha256(text.encode()).digest())
 
 
 def is_equal(a: bytes, b: bytes) -> bool:

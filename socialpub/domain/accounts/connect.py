@@ -8,7 +8,6 @@ against CSRF.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -191,7 +190,7 @@ def _insert_attempt(
 
 def _generate_token(service: AppContext) -> str:
     """Generate 256 random bits as 43 URL-safe characters (also a PKCE verifier, RFC 7636, 4.1)."""
-    return base64.urlsafe_b64encode(service.runtime.entropy(32)).rstrip(b"=").decode()
+    return crypto.encode_base64url(service.runtime.entropy(32))
 
 
 def _get_session(scope: Scope) -> str:

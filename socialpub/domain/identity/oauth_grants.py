@@ -24,7 +24,6 @@ from socialpub.domain.identity import api_keys
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.oauth import AuthorizationRequest, ClientRequest, TokenRequest
-from socialpub.platforms.kit import oauth
 from socialpub.store.database import Tx
 from socialpub.store.rows import AuthorizationCodeRow, OAuthClientRow
 from socialpub.store.schema.models import AuthorizationCode, OAuthClient, User, find_row_where
@@ -252,7 +251,7 @@ def _find_problem(service: AppContext, row: AuthorizationCodeRow, request: Token
         return "There is no such code, or it has ended."
     if (row["client"], row["redirect_uri"]) != (request.client_id, request.redirect_uri):
         return "The code was made for another client or another redirect URI."
-    if not crypto.is_equal(oauth.make_challenge(request.code_verifier).encode(), row["challenge"].encode()):
+    if not crypto.is_equal(crypto.hash_base64url(request.code_verifier).encode(), row["challenge"].encode()):
         return "The code_verifier does not match the code_challenge."
     owner = User.select().where(User.id == row["user"], User.organization == row["organization"])
     if not owner.where(User.role.in_(MANAGER_ROLES)).exists():

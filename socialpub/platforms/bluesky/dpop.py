@@ -6,8 +6,6 @@ every response and is valid for minutes, so it is kept for later calls (`Upstrea
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -18,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from socialpub.base.http import HttpClient, UpstreamResponse
+from socialpub.base.security.crypto import decode_base64url, encode_base64url, hash_base64url
 from socialpub.platforms.contract import Json, SigningContext, Upstream
 
 KEY = "dpopKey"  # session key in Tokens.private; absent for app passwords
@@ -30,37 +29,28 @@ _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # o
 def new_key(entropy: Callable[[int], bytes]) -> str:
     """Generate a P-256 key; 16 bytes more than the order keep it evenly distributed."""
     secret = int.from_bytes(entropy(48), "big") % (_ORDER - 1) + 1
-    return to_base64url(secret.to_bytes(32, "big"))
+    return encode_base64url(secret.to_bytes(32, "big"))
 
 
 def public_jwk(key: str) -> Json:
     """Return the public key as a JWK."""
     numbers = _load_key(key).public_key().public_numbers()
-    x, y = (to_base64url(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
+    x, y = (encode_base64url(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
     return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
 
 def thumbprint(key: str) -> str:
     """Compute the key's thumbprint (RFC 7638)."""
     jwk = public_jwk(key)
-    return hash_text(json.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":")))
+    return hash_base64url(json.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":")))
 
 
 def sign_jwt(key: str, header: Json, claims: Json) -> str:
     """Sign a JWT with ES256."""
     parts = (header | {"alg": "ES256"}, claims)
-    text = ".".join(to_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
+    text = ".".join(encode_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
     r, s = decode_dss_signature(_load_key(key).sign(text.encode(), ec.ECDSA(SHA256())))
-    return f"{text}.{to_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
-
-
-def hash_text(text: str) -> str:
-    """Compute the base64url SHA-256, for `ath` and PKCE S256."""
-    return to_base64url(hashlib.sha256(text.encode()).digest())
-
-
-def to_base64url(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    return f"{text}.{encode_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
 
 def require_signing(up: Upstream) -> SigningContext:
@@ -71,7 +61,7 @@ def require_signing(up: Upstream) -> SigningContext:
 
 
 def _load_key(key: str) -> ec.EllipticCurvePrivateKey:
-    return ec.derive_private_key(int.from_bytes(base64.urlsafe_b64decode(key + "="), "big"), ec.SECP256R1())
+    return ec.derive_private_key(int.from_bytes(decode_base64url(key), "big"), ec.SECP256R1())
 
 
 # --- Calls ---------------------------------------------------------------------------------------------------------
@@ -108,20 +98,20 @@ def request(
 def _proof(up: Upstream, key: str, method: str, url: str, access: str) -> str:
     signing, nonce = require_signing(up), up.notes.get(_nonce_of(key, url))
     claims: Json = {
-        "jti": to_base64url(signing.entropy(16)),
+        "jti": encode_base64url(signing.entropy(16)),
         "htm": method,
         "htu": url,
         "iat": signing.now_ms() // 1000,
     }
     claims |= {"nonce": nonce} if nonce else {}
-    claims |= {"ath": hash_text(access)} if access else {}
+    claims |= {"ath": hash_base64url(access)} if access else {}
     return sign_jwt(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)
 
 
 def _nonce_of(key: str, url: str) -> str:
     """Return the name under which the server's nonce for this key is kept."""
     parts = urlsplit(url)
-    return f"nonce of {parts.scheme}://{parts.netloc} for {hash_text(key)}"
+    return f"nonce of {parts.scheme}://{parts.netloc} for {hash_base64url(key)}"
 
 
 def _wants_nonce(reply: UpstreamResponse) -> bool:

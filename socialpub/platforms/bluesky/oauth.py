@@ -13,16 +13,15 @@ from urllib.parse import urlencode, urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
+from socialpub.base.security.crypto import encode_base64url, hash_base64url
 from socialpub.platforms.bluesky.dpop import (
     KEY,
-    hash_text,
     new_key,
     public_jwk,
     request,
     require_signing,
     sign_jwt,
     thumbprint,
-    to_base64url,
 )
 from socialpub.platforms.bluesky.identity import AccountHost, resolve_account
 from socialpub.platforms.bluesky.xrpc import (
@@ -120,10 +119,10 @@ def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Authoriz
     home = resolve_account(up, handle)
     server = _server(up, home)
     signing = require_signing(up)
-    key, verifier = new_key(signing.entropy), to_base64url(signing.entropy(32))
+    key, verifier = new_key(signing.entropy), encode_base64url(signing.entropy(32))
     form = {
         "response_type": "code",
-        "code_challenge": hash_text(verifier),
+        "code_challenge": hash_base64url(verifier),
         "code_challenge_method": "S256",
         "state": state,
         "redirect_uri": client.redirect_uri,
@@ -290,8 +289,8 @@ _SECRET_FIELDS = ("code", "code_verifier", "refresh_token", "token", "client_ass
 def _assertion(up: Upstream, client: AppClient, issuer: str) -> str:
     """Build the client assertion (private_key_jwt: RFC 7523, 3)."""
     signing = require_signing(up)
-    now = signing.now_ms() // 1000
-    claims = {"iss": client.id, "sub": client.id, "aud": issuer, "jti": to_base64url(signing.entropy(16)), "iat": now}
+    id, now = encode_base64url(signing.entropy(16)), signing.now_ms() // 1000
+    claims = {"iss": client.id, "sub": client.id, "aud": issuer, "jti": id, "iat": now}
     return sign_jwt(client.key, {"kid": thumbprint(client.key)}, claims | {"exp": now + _ASSERTION_SECONDS})
 
 

@@ -5,7 +5,6 @@ An XRPC error is `{"error": name, "message": text}`; the names are the reference
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 from socialpub.base import json_codec
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import HttpClient, UpstreamResponse
+from socialpub.base.security.crypto import decode_base64url
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
 from socialpub.platforms.bluesky.rules import BY_ID
@@ -258,7 +258,7 @@ def decode_claims(jwt: str) -> Json:
     """Return the unverified payload of a JWT, or empty (tokens are opaque by specification)."""
     try:
         part = jwt.split(".")[1]
-        value = json_codec.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        value = json_codec.loads(decode_base64url(part))
     except (IndexError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -8,7 +8,6 @@ status 200 (TikTok). No secret gets into an error.
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from urllib.parse import quote, urlencode
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import HttpClient, UpstreamResponse
 from socialpub.base.observability import redaction
+from socialpub.base.security import crypto
 from socialpub.platforms.contract import ConfiguredSite, Json, OAuthFlow, Platform, ScopedSite, Site, Tokens, Upstream
 
 _SCOPE_FIELDS = ("scope", "scopes", "permissions")
@@ -49,14 +49,9 @@ def build_authorize_url(platform: Platform, site: Site, redirect_uri: str, state
         "state": state,
     }
     if row.pkce:
-        params |= {"code_challenge": make_challenge(verifier), "code_challenge_method": "S256"}
+        params |= {"code_challenge": crypto.hash_base64url(verifier), "code_challenge_method": "S256"}
     joint = "&" if "?" in site.authorize_url else "?"
     return site.authorize_url + joint + urlencode(params | dict(row.authorize_extra), quote_via=quote)
-
-
-def make_challenge(verifier: str) -> str:
-    """Compute the S256 challenge of a PKCE verifier (RFC 7636, 4.2)."""
-    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
 
 
 def exchange(

@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from socialpub.platforms.bluesky.dpop import hash_text, public_jwk, sign_jwt, to_base64url
+from socialpub.base.security.crypto import encode_base64url, hash_base64url
+from socialpub.platforms.bluesky.dpop import public_jwk, sign_jwt
 from socialpub.simulator.bluesky import Bluesky
 from tests.support.bluesky_oauth_client import CALLBACK, KEY, OTHER_KEY, SCOPE, OAuthClient, error_of
 from tests.support.bluesky_user import NOON, BlueskyUser, FixedClock
@@ -25,7 +26,7 @@ from tests.support.bluesky_user import NOON, BlueskyUser, FixedClock
         ({"iat": NOON // 1000 - 191}, "invalid_dpop_proof", '"iat" claim timestamp check failed'),
         ({"iat": NOON // 1000 + 181}, "invalid_dpop_proof", '"iat" claim timestamp check failed'),
         ({"iat": None}, "invalid_dpop_proof", 'missing required "iat" claim'),
-        ({"ath": hash_text("t")}, "invalid_dpop_proof", 'DPoP "ath" claim not allowed'),
+        ({"ath": hash_base64url("t")}, "invalid_dpop_proof", 'DPoP "ath" claim not allowed'),
         ({"nonce": "made-up"}, "use_dpop_nonce", 'DPoP "nonce" mismatch'),
         ({"nonce": None}, "use_dpop_nonce", "Authorization server requires nonce in DPoP proof"),
     ],
@@ -62,13 +63,13 @@ def forged(client: OAuthClient) -> dict[str, str]:
     with_secret = {"typ": "dpop+jwt", "jwk": public_jwk(KEY) | {"d": KEY}}
     return {
         "not a JWT": "garbage",
-        "another body": f"{head}.{to_base64url(json.dumps(claims).encode())}.{signature}",
+        "another body": f"{head}.{encode_base64url(json.dumps(claims).encode())}.{signature}",
         "no signature": f"{head}.{body}.",
         "another type": sign_jwt(KEY, {"typ": "JWT", "jwk": public_jwk(KEY)}, claims),
         "no key": sign_jwt(KEY, {"typ": "dpop+jwt"}, claims),
         "a secret key": sign_jwt(KEY, with_secret, claims),
         "a key that is none": sign_jwt(KEY, {"typ": "dpop+jwt", "jwk": {"kty": "EC", "crv": "P-256", "x": 1}}, claims),
-        "a body that is no object": f"{head}.{to_base64url(b'[]')}.{signature}",
+        "a body that is no object": f"{head}.{encode_base64url(b'[]')}.{signature}",
     }
 
 
