@@ -130,6 +130,11 @@ class UpstreamResponse(httpx.Response):
         value = self.json()
         return value if isinstance(value, dict) else {}
 
+    def shown(self) -> Any:
+        """Return the parsed body, or the beginning of one that is not JSON, as text."""
+        value = self.json()
+        return self.content[:2048].decode("utf-8", "replace") if value is None else value
+
     @property
     def retry_after(self) -> int | None:
         """Whole seconds from now in the Retry-After header; None if absent or malformed."""

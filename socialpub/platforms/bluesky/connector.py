@@ -52,6 +52,7 @@ from socialpub.platforms.contract import (
     Verdict,
 )
 from socialpub.platforms.kit import images, link_cards
+from socialpub.platforms.kit.api_errors import to_records
 from socialpub.platforms.kit.rule_catalog import build_warning
 
 __all__ = [
@@ -366,8 +367,7 @@ def _write_gated(up: Upstream, plan: Json) -> Published:
     body = {"repo": plan["repo"], "validate": True, "writes": writes}
     nsid, auth = "com.atproto.repo.applyWrites", up.tokens.access
     reply = call(up, "send", "POST", find_server_origin(up), nsid, bearer=auth, mutating=True, json=body)
-    results = reply.record().get("results")
-    post = results[0] if isinstance(results, list) and results and isinstance(results[0], dict) else {}
+    post = next(iter(to_records(reply.record().get("results"))), {})
     return _published(up, plan, reply, post)
 
 

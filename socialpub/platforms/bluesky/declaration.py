@@ -20,6 +20,7 @@ from socialpub.platforms.contract import (
     Site,
     TextCounter,
     ThreadSupport,
+    derive_addresses,
 )
 from socialpub.platforms.kit.options import PlatformOptions
 from socialpub.platforms.kit.text import graphemes
@@ -56,9 +57,7 @@ class BlueskySite(Site):
     @model_validator(mode="before")
     @classmethod
     def _stand_in(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("api_base"):
-            return dict.fromkeys(HOSTS, values["api_base"]) | values
-        return values
+        return derive_addresses(values, **dict.fromkeys(HOSTS, ""))
 
 
 NO_REPLIES = "none"

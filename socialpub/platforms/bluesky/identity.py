@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +23,7 @@ from socialpub.platforms.bluesky.xrpc import (
     parse_origin,
 )
 from socialpub.platforms.contract import Json, Upstream, Verdict
+from socialpub.platforms.kit.api_errors import to_records
 
 UNVERIFIED = "handle.invalid"
 _LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -150,9 +151,8 @@ def _server(up: Upstream, document: Json) -> str:
 
 
 def _endpoints(services: Any) -> Iterator[str]:
-    entries: Iterable[Any] = services if isinstance(services, list) else ()
-    for entry in entries:
-        if not isinstance(entry, dict) or entry.get("type") != "AtprotoPersonalDataServer":
+    for entry in to_records(services):
+        if entry.get("type") != "AtprotoPersonalDataServer":
             continue
         name, endpoint = entry.get("id"), entry.get("serviceEndpoint")
         if isinstance(name, str) and name.endswith("#atproto_pds") and isinstance(endpoint, str):

@@ -24,6 +24,7 @@ from socialpub.platforms.bluesky.xrpc import (
     parse_origin,
 )
 from socialpub.platforms.contract import Draft, Json, PreviousPiece, Upstream, Verdict
+from socialpub.platforms.kit.api_errors import to_record
 
 _UNREAD = Verdict(
     Outcome.NOT_SENT,
@@ -112,7 +113,7 @@ def _root(up: Upstream, reply: UpstreamResponse) -> Json | None:
     answers = reply.record()["value"].get("reply")
     if answers is None:
         return None
-    root = _parse_ref(answers.get("root")) if isinstance(answers, dict) else None
+    root = _parse_ref(to_record(answers).get("root"))
     if root is None:
         raise _to_not_sent_error(up, build_unusable_error(up, "look", reply))
     return root
@@ -120,7 +121,7 @@ def _root(up: Upstream, reply: UpstreamResponse) -> Json | None:
 
 def _parse_ref(value: Any) -> dict[str, str] | None:
     """Parse a strong reference: address and CID."""
-    uri, cid = (value.get("uri"), value.get("cid")) if isinstance(value, dict) else (None, None)
+    uri, cid = map(to_record(value).get, ("uri", "cid"))
     if not isinstance(uri, str) or not uri.startswith("at://") or not isinstance(cid, str) or not cid:
         return None
     return {"uri": uri, "cid": cid}

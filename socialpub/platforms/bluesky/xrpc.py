@@ -17,7 +17,7 @@ from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
 from socialpub.platforms.bluesky.rules import BY_ID
 from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify
-from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_record
 
 LOOKUP_SECONDS = 10.0  # for optional data
 
@@ -261,7 +261,7 @@ def decode_claims(jwt: str) -> Json:
         value = json_codec.loads(decode_base64url(part))
     except (IndexError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return to_record(value)
 
 
 def _error_text(reply: UpstreamResponse) -> str:

@@ -39,7 +39,7 @@ from socialpub.platforms.contract.declaration import (
     ThreadSupport,
     VersionProbe,
 )
-from socialpub.platforms.contract.replies import NO_BODY, UNNAMED, Replies, Verdict, build_error, classify
+from socialpub.platforms.contract.replies import NO_BODY, UNNAMED, Replies, Verdict, build_error, classify, find_name
 from socialpub.platforms.contract.results import (
     Absent,
     AccountIdentity,
@@ -60,6 +60,7 @@ from socialpub.platforms.contract.upstream import (
     Site,
     Tokens,
     Upstream,
+    derive_addresses,
 )
 
 __all__ = [
@@ -123,6 +124,8 @@ __all__ = [
     "VersionProbe",
     "build_error",
     "classify",
+    "derive_addresses",
+    "find_name",
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from socialpub.base.errors import ApiError, Outcome
@@ -38,6 +38,11 @@ UNNAMED = Verdict(Outcome.AMBIGUOUS, "platform_unavailable")
 _THROTTLED = Verdict(Outcome.THROTTLED, "platform_unavailable")
 
 
+def find_name(replies: Replies, step: str, status: int, names: Iterable[str]) -> str | None:
+    """Return the first of an error's names that has a row at this step."""
+    return next((name for name in names if (step, status, name) in replies or ("*", status, name) in replies), None)
+
+
 def classify(replies: Replies, step: str, status: int, name: str | None, *, mutating: bool) -> Verdict:
     """Look up the verdict of a response. Unlisted ones are ambiguous for a mutating call.
 
@@ -57,15 +62,13 @@ def classify(replies: Replies, step: str, status: int, name: str | None, *, muta
 
 def build_error(platform: Platform, version: str, verdict: Verdict, reply: UpstreamResponse, message: str) -> ApiError:
     """Build the ApiError of an unsuccessful response, with it unredacted: the caller redacts."""
-    body = reply.json()
-    raw = body if body is not None else reply.content[:2048].decode("utf-8", "replace")
     return ApiError(
         verdict.code,
         message,
         rule=verdict.rule,
         platform=platform.name,
         platform_version=version or None,
-        platform_response={"status": reply.status_code, "body": raw},
+        platform_response={"status": reply.status_code, "body": reply.shown()},
         remediation=verdict.remediation,
         retry_after=reply.retry_after,
         outcome=verdict.outcome,

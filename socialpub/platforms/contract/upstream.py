@@ -62,6 +62,17 @@ class ConfiguredSite(ScopedSite):
     """The configuration to request instead of scopes."""
 
 
+def derive_addresses(values: Any, is_own: Callable[[str], bool] = lambda _: False, /, **paths: str) -> Any:
+    """Derive the other addresses in a platform's settings from `api_base`, unless that is its own.
+
+    For test servers. Addresses that are set stay.
+    """
+    base = str(values.get("api_base") or "") if isinstance(values, dict) else ""
+    if not base or is_own(base):
+        return values
+    return {name: f"{base}{path}" for name, path in paths.items()} | values
+
+
 @dataclass(frozen=True)
 class SigningContext:
     """Clock and randomness, for connectors that sign their calls."""

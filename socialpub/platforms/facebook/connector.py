@@ -30,8 +30,8 @@ from socialpub.platforms.facebook.pages import PageDiscovery
 from socialpub.platforms.facebook.rules import is_story
 from socialpub.platforms.facebook.video_publication import WEB, FinishedUpload
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import to_text
-from socialpub.platforms.meta.graph import AUTH, exchange, list_data, list_recent, normalize
+from socialpub.platforms.kit.api_errors import to_record, to_records, to_text
+from socialpub.platforms.meta.graph import AUTH, exchange, find_edge, list_data, list_recent, normalize
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
@@ -105,7 +105,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Abs
 
 def _post(up: Upstream, plan: Json) -> Published:
     fields = {"fields": "id,permalink_url"}
-    reply = GRAPH.call(up, "send", "POST", _edge(up, "feed"), mutating=True, params=fields, data=_form(plan))
+    reply = GRAPH.call(up, "send", "POST", find_edge(up, "feed"), mutating=True, params=fields, data=_form(plan))
     return _to_published(reply.record() | {"id": GRAPH.id_of(up, "send", reply, mutating=True)})
 
 
@@ -116,16 +116,12 @@ def _form(plan: Json) -> dict[str, str]:
     return form | {f"attached_media[{index}]": value for index, value in enumerate(media)}
 
 
-def _edge(up: Upstream, name: str) -> str:
-    return f"{up.account.platform_account_id}/{name}"
-
-
 def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Find our post in the Page's list: same text and media, recent.
 
     A backdated post may be listed under its older time, so not finding it proves nothing.
     """
-    listed = list_recent(GRAPH, up, _edge(up, "published_posts"), _POST_FIELDS, "created_time", since_ms)
+    listed = list_recent(GRAPH, up, find_edge(up, "published_posts"), _POST_FIELDS, "created_time", since_ms)
     ours = [post for post in listed.posts if _is_ours(up, plan, post)]
     evidence = {"looked": len(listed.posts), "alike": len(ours)}
     if len(ours) == 1 and listed.complete:
@@ -138,8 +134,7 @@ def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
     id = to_text(post.get("id"))
     if not id or normalize(post.get("message")) != normalize(plan["message"]) or id in up.bound:
         return False
-    application = post.get("application")
-    author = to_text(application.get("id")) if isinstance(application, dict) else ""
+    author = to_text(to_record(post.get("application")).get("id"))
     if author and up.site.client_id and author != up.site.client_id:
         return False
     if plan["photos"]:
@@ -148,15 +143,13 @@ def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
     return bool(plan["message"]) or plan["link"] in _links(post)
 
 
-def _attachments(node: Json, name: str = "attachments") -> Iterator[Json]:
-    inner = node.get(name)
-    data = inner.get("data") if isinstance(inner, dict) else None
-    yield from (item for item in (data if isinstance(data, list) else []) if isinstance(item, dict))
+def _attachments(node: Json, name: str = "attachments") -> list[Json]:
+    return to_records(to_record(node.get(name)).get("data"))
 
 
 def _photos(post: Json) -> Iterator[str]:
     for item in _attachments(post):
-        for each in list(_attachments(item, "subattachments")) or [item]:
+        for each in _attachments(item, "subattachments") or [item]:
             target = each.get("target")
             if isinstance(target, dict):
                 yield to_text(target.get("id"))

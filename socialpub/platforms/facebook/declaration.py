@@ -26,6 +26,7 @@ from socialpub.platforms.contract import (
     TextCounter,
     Verdict,
     VersionProbe,
+    derive_addresses,
 )
 from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX, is_story, is_undatable
 from socialpub.platforms.kit.options import AbsoluteUrl, PlatformOptions
@@ -38,7 +39,6 @@ from socialpub.platforms.meta.graph import (
     SUNSETS,
     GraphApi,
     MetaSite,
-    derive_addresses,
     next_version,
 )
 

@@ -16,7 +16,7 @@ from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.facebook.resumable_upload import ResumableUpload
 from socialpub.platforms.kit.api_errors import to_text
 from socialpub.platforms.kit.uploads import FileSlice, build_form, whole_file
-from socialpub.platforms.meta.graph import parse_fault
+from socialpub.platforms.meta.graph import find_edge, parse_fault
 
 _MISSES_MAX = 5
 _MISS_WAIT = 3.0
@@ -27,8 +27,7 @@ def upload_photo(up: Upstream, item: DraftMedia, draft: Draft) -> str:
     """Upload an unpublished image; return its id. It expires after a day if unused."""
     fields = {"published": "false"} | ({"alt_text_custom": item.alt_text} if item.alt_text else {})
     headers, content = build_form(fields, "source", whole_file(item), item.content_type, draft.nonce)
-    path = f"{up.account.platform_account_id}/photos"
-    reply = GRAPH.ask(up, "POST", path, headers=headers, content=content, timeout=UPLOAD_SECONDS)
+    reply = GRAPH.ask(up, "POST", find_edge(up, "photos"), headers=headers, content=content, timeout=UPLOAD_SECONDS)
     if not reply.is_success:
         raise GRAPH.refused(up, "photo", reply)
     return GRAPH.id_of(up, "photo", reply)

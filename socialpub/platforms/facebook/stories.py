@@ -13,9 +13,9 @@ from socialpub.base.http import UPLOAD_SECONDS
 from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Unknown, Upstream
 from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.facebook.resumable_upload import MISS_WAIT, MISSES_MAX, build_auth_header, parse_offset
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import to_record, to_text
 from socialpub.platforms.kit.uploads import FileSlice, has_same_host, is_on_domain, whole_file
-from socialpub.platforms.meta.graph import find_cursor, list_data
+from socialpub.platforms.meta.graph import find_cursor, find_edge, list_data
 
 _LISTED = {"fields": "post_id,status,media_id,url", "limit": "100"}
 _PUBLISHED = "PUBLISHED"
@@ -51,10 +51,6 @@ def look_up(up: Upstream, media: str) -> Published | Absent | Unknown:
             return Published(id, url, None, url)
     evidence = {"stories": stories}
     return Unknown(evidence) if stories or find_cursor(reply.record()) else Absent(evidence)
-
-
-def find_edge(up: Upstream, name: str) -> str:
-    return f"{up.account.platform_account_id}/{name}"
 
 
 # --- Videos ----------------------------------------------------------------------------------------------------------
@@ -117,7 +113,5 @@ def _send_bytes(up: Upstream, state: StoryUpload, part: FileSlice) -> None:
 def _count_received(up: Upstream, state: StoryUpload) -> int:
     """Return the bytes that Facebook has, whose field has Meta's own spelling in its guides."""
     reply = GRAPH.call(up, "status", "GET", state.video, params={"fields": "status"})
-    status = reply.record().get("status")
-    phase = status.get("uploading_phase") if isinstance(status, dict) else None
-    known = phase if isinstance(phase, dict) else {}
+    known = to_record(to_record(reply.record().get("status")).get("uploading_phase"))
     return parse_offset(up, reply, known.get("bytes_transfered", known.get("bytes_transferred", 0)))

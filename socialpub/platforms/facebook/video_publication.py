@@ -14,8 +14,8 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream
 from socialpub.platforms.facebook import media_upload, resumable_upload, stories
 from socialpub.platforms.facebook.declaration import GRAPH
-from socialpub.platforms.kit.api_errors import to_text
-from socialpub.platforms.meta.graph import AUTH
+from socialpub.platforms.kit.api_errors import to_record, to_text
+from socialpub.platforms.meta.graph import AUTH, find_edge
 
 WEB = "https://www.facebook.com"
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 60.0
@@ -72,7 +72,7 @@ def publish(up: Upstream, plan: Json) -> Pending:
 
 def _finish(up: Upstream, plan: Json) -> None:
     if plan["kind"] == "video_story":
-        edge = stories.find_edge(up, "video_stories")
+        edge = find_edge(up, "video_stories")
         form = {"upload_phase": "finish", "video_id": plan["video"]}
     else:
         edge = media_upload.find_video_edge(up)
@@ -154,25 +154,25 @@ def _fetch_status(up: Upstream, state: FinishedUpload) -> Json:
 
 
 def _state(seen: Json) -> str:
-    return to_text(_nested(seen, "status").get("video_status"))
+    return to_text(to_record(seen.get("status")).get("video_status"))
 
 
 def _phases(seen: Json) -> Iterator[Json]:
-    yield from (_nested(_nested(seen, "status"), name) for name in _PHASES)
+    yield from (_phase(seen, name) for name in _PHASES)
 
 
-def _publishing(seen: Json) -> Json:
-    return _nested(_nested(seen, "status"), "publishing_phase")
+def _phase(seen: Json, name: str) -> Json:
+    return to_record(to_record(seen.get("status")).get(name))
 
 
 def _is_live(seen: Json) -> bool:
-    phase = _publishing(seen)
+    phase = _phase(seen, "publishing_phase")
     out = phase.get("status") in _DONE or phase.get("publish_status") == "published"
     return _state(seen) == "ready" and (seen.get("published") is True or (out and seen.get("published") is None))
 
 
 def _is_begun(seen: Json) -> bool:
-    phase = _publishing(seen)
+    phase = _phase(seen, "publishing_phase")
     return phase.get("status") in _BEGUN or phase.get("publish_status") == "published" or seen.get("published") is True
 
 
@@ -187,11 +187,6 @@ def _words(seen: Json) -> Iterator[str]:
         said = phase.get("error") or phase.get("errors") or []
         for each in said if isinstance(said, list) else [said]:
             yield to_text(each.get("message")) or json.dumps(each) if isinstance(each, dict) else str(each)
-
-
-def _nested(value: Json, name: str) -> Json:
-    inner = value.get(name)
-    return inner if isinstance(inner, dict) else {}
 
 
 def _url(seen: Json) -> str:

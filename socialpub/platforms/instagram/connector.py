@@ -35,6 +35,7 @@ from socialpub.platforms.contract import (
     Upstream,
     Verdict,
     VersionProbe,
+    derive_addresses,
 )
 from socialpub.platforms.instagram.rules import MEDIA, RULES, TEXT_MAX, USER_TAGS_MAX, is_reel, is_story
 from socialpub.platforms.kit.api_errors import to_text
@@ -57,7 +58,6 @@ from socialpub.platforms.meta.graph import (
     SUNSETS,
     GraphApi,
     MetaSite,
-    derive_addresses,
     exchange,
     next_version,
     refresh_long_lived,

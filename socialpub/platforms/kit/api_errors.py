@@ -9,12 +9,27 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
 from socialpub.base.observability import redaction
-from socialpub.platforms.contract import NO_BODY, Platform, Replies, Rule, Upstream, Verdict, build_error
+from socialpub.platforms.contract import NO_BODY, Json, Platform, Replies, Rule, Upstream, Verdict, build_error
 
 
 def to_text(value: object) -> str:
     """Convert an id, name or code to text; empty unless text or number."""
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def to_record(value: object) -> Json:
+    """Return a JSON object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def to_records(value: object) -> list[Json]:
+    """Return the objects of a JSON list; none unless it is one."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def find_status(error: ApiError) -> int | None:
+    """Return the HTTP status of a platform's refusal."""
+    return to_record(error.platform_response).get("status")
 
 
 def redact_response(up: Upstream, reply: UpstreamResponse, *more: str) -> UpstreamResponse:

@@ -11,7 +11,6 @@ import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from socialpub.base.errors import ApiError, Outcome
@@ -305,16 +304,8 @@ def _failure(
         error = _unavailable(platform, "gave an answer that cannot be read", Outcome.AMBIGUOUS)
         error.platform_response = {"status": reply.status_code}  # a partial response may hold a token
         return error
-    error.platform_response = {
-        "status": reply.status_code,
-        "body": redaction.redact_json(_visible_response(reply), hidden),
-    }
+    error.platform_response = {"status": reply.status_code, "body": redaction.redact_json(reply.shown(), hidden)}
     return error
-
-
-def _visible_response(reply: UpstreamResponse) -> Any:
-    body = reply.json()
-    return body if body is not None else reply.content[:2048].decode("utf-8", "replace")
 
 
 def _refused(platform: Platform, message: str, remediation: str | None = None) -> ApiError:

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from socialpub.base.errors import ApiError
 from socialpub.base.http import UpstreamResponse
-from socialpub.platforms.contract import Json, Upstream, classify
-from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_text
+from socialpub.platforms.contract import Json, Upstream, classify, find_name
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_record, to_records, to_text
 from socialpub.platforms.linkedin.declaration import PHRASES, PLATFORM, REPLIES, STEPS
 
 Method = Literal["GET", "POST"]
@@ -17,6 +17,7 @@ _DAY = 86_400
 _RETRY_NEVER = frozenset({"linkedin.version.retired"})
 _ERRORS = ErrorFactory(PLATFORM, REPLIES, STEPS)
 build_rule_error, build_unusable_error = _ERRORS.build_violation, _ERRORS.build_unusable
+build_unavailable_error = _ERRORS.build_unavailable
 
 
 def call(
@@ -69,10 +70,7 @@ def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: b
 
 def _name(up: Upstream, step: str, reply: UpstreamResponse) -> str | None:
     """Return the error's most specific name that has a row in REPLIES at this step."""
-    for name in _names(up, reply.record()):
-        if (step, reply.status_code, name) in REPLIES or ("*", reply.status_code, name) in REPLIES:
-            return name
-    return None
+    return find_name(REPLIES, step, reply.status_code, _names(up, reply.record()))
 
 
 def _names(up: Upstream, body: Json) -> Iterator[str]:
@@ -88,18 +86,13 @@ def _names(up: Upstream, body: Json) -> Iterator[str]:
         yield "said"
 
 
-def _inputs(body: Json) -> Iterator[Json]:
-    details = body.get("errorDetails")
-    errors = details.get("inputErrors") if isinstance(details, dict) else None
-    yield from (each for each in (errors if isinstance(errors, list) else ()) if isinstance(each, dict))
+def _inputs(body: Json) -> list[Json]:
+    return to_records(to_record(body.get("errorDetails")).get("inputErrors"))
 
 
 def _paths(body: Json) -> Iterator[str]:
     for each in _inputs(body):
-        inner = each.get("input")
-        where = inner.get("inputPath") if isinstance(inner, dict) else None
-        path = to_text(where.get("fieldPath")) if isinstance(where, dict) else ""
-        if path:
+        if path := to_text(to_record(to_record(each.get("input")).get("inputPath")).get("fieldPath")):
             yield path
 
 

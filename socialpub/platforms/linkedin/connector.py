@@ -26,7 +26,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import find_status, to_record, to_records, to_text
 from socialpub.platforms.kit.text import escape_little_text, normalize_nfc
 from socialpub.platforms.linkedin import media as linkedin_media
 from socialpub.platforms.linkedin.api import (
@@ -110,10 +110,9 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     try:
         young, complete = _list_recent(up, since_ms - _SKEW_MS)
     except ApiError as error:
-        answer = error.platform_response
-        if error.stale_token or not isinstance(answer, dict) or answer.get("status") != 403:
+        if error.stale_token or find_status(error) != 403:
             raise
-        return Unknown({"error": error.message, "answer": answer}, final=True)
+        return Unknown({"error": error.message, "answer": error.platform_response}, final=True)
     ours = [post for post in young if _is_ours(up, plan, post)]
     evidence = {"looked": len(young), "alike": len(ours)}
     if len(ours) == 1 and complete:
@@ -149,11 +148,10 @@ def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
 
 def _media(post: Json) -> list[str]:
     """List the URNs of a post's media."""
-    content = post.get("content")
-    found = content if isinstance(content, dict) else {}
-    several = found.get("multiImage")
-    images = several.get("images") if isinstance(several, dict) else [found.get("media")]
-    return [to_text(each.get("id")) for each in images or () if isinstance(each, dict)]
+    content = to_record(post.get("content"))
+    several = content.get("multiImage")
+    images = several.get("images") if isinstance(several, dict) else [content.get("media")]
+    return [to_text(each.get("id")) for each in to_records(images)]
 
 
 def _created_ms(post: Json) -> int:
@@ -182,7 +180,7 @@ def _list_pages(
         elements = reply.record().get("elements")
         if not isinstance(elements, list):
             raise build_unusable_error(up, step, reply)
-        yield [each for each in elements if isinstance(each, dict)]
+        yield to_records(elements)
         start += len(elements)
         if not elements or _is_last(reply, start):
             return
@@ -191,10 +189,8 @@ def _list_pages(
 
 def _is_last(reply: UpstreamResponse, start: int) -> bool:
     """Return whether the list ends before `start`; without a total, an empty page ends it."""
-    paging = reply.record().get("paging")
-    page = paging if isinstance(paging, dict) else {}
-    links, total = page.get("links"), page.get("total")
-    further = any(isinstance(link, dict) and link.get("rel") == "next" for link in links or ())
+    page = to_record(reply.record().get("paging"))
+    total, further = page.get("total"), any(link.get("rel") == "next" for link in to_records(page.get("links")))
     return isinstance(total, int) and total <= start and not further
 
 

@@ -25,6 +25,7 @@ from socialpub.platforms.contract import (
     TextCounter,
     Verdict,
     VersionProbe,
+    derive_addresses,
 )
 from socialpub.platforms.kit.options import OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
@@ -47,11 +48,8 @@ class LinkedinSite(ScopedSite):
     @model_validator(mode="before")
     @classmethod
     def _stand_in(cls, values: Any) -> Any:
-        base = str(values.get("api_base") or "") if isinstance(values, dict) else ""
-        if not base or is_linkedin(base):
-            return values
         paths = {"authorize_url": "/oauth/v2/authorization", "token_url": "/oauth/v2/accessToken"}
-        return {name: f"{base}{path}" for name, path in paths.items()} | values
+        return derive_addresses(values, is_linkedin, **paths)
 
 
 def is_linkedin(url: str) -> bool:

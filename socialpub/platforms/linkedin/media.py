@@ -13,18 +13,19 @@ from urllib.parse import urlsplit
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import find_status, to_record, to_text
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
 from socialpub.platforms.linkedin.api import (
     build_auth_header,
     build_error,
     build_rule_error,
+    build_unavailable_error,
     build_unusable_error,
     call,
     encode_urn,
     is_page,
 )
-from socialpub.platforms.linkedin.declaration import PLATFORM, is_linkedin
+from socialpub.platforms.linkedin.declaration import is_linkedin
 
 GRACE = 2.0  # for images and documents whose status the token may not read
 PROCESSING_SECONDS_MAX = 600.0
@@ -117,8 +118,7 @@ def _open_upload(up: Upstream, kind: str, asked: Json) -> Json:
     """Open an upload; return the response, with all required data."""
     body = {"initializeUploadRequest": {"owner": up.account.platform_account_id, **asked}}
     reply = call(up, "begin", "POST", kind, params={"action": "initializeUpload"}, json=body)
-    value = reply.record().get("value")
-    known = value if isinstance(value, dict) else {}
+    known = to_record(reply.record().get("value"))
     parts = known.get("uploadInstructions")
     whole = isinstance(parts, list) and parts if kind == "videos" else known.get("uploadUrl")
     if not whole or not to_text(known.get(kind[:-1])).startswith(f"urn:li:{kind[:-1]}:"):
@@ -130,17 +130,13 @@ def _upload_part(up: Upstream, file: FileSlice, instruction: Json) -> str:
     """Upload a part; return its id. Its URL is signed: the store rejects an additional token."""
     first, last = instruction.get("firstByte"), instruction.get("lastByte")
     if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last < file.size):
-        raise _unexpected_error(up)
+        raise build_unusable_error(up, "begin", UpstreamResponse(200, {}, b""))
     url = to_text(instruction.get("uploadUrl"))
     reply = _retry_put(lambda: _put(up, url, FileSlice(file.path, first, last + 1), {}))
     part: str = reply.headers.get("etag", "").removeprefix("W/").strip('"')
     if not part:
         raise build_unusable_error(up, "upload", reply)
     return part
-
-
-def _unexpected_error(up: Upstream) -> ApiError:
-    return build_unusable_error(up, "begin", UpstreamResponse(200, {}, b""))
 
 
 def _retry_put(put: Callable[[], UpstreamResponse]) -> UpstreamResponse:
@@ -182,7 +178,7 @@ def _poll_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUp
     try:
         reply = call(up, "status", "GET", f"{kind}s/{encode_urn(state.done[state.ready])}")
     except ApiError as error:
-        if kind != "video" and _status(error) == 403:  # may write, not read
+        if kind != "video" and find_status(error) == 403:  # may write, not read
             return replace(state, ready=len(state.done)) if state.rested else replace(state, rested=True).later(GRACE)
         raise
     body = reply.record()
@@ -197,22 +193,8 @@ def _poll_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUp
     if status not in _WAITING:
         raise build_unusable_error(up, "status", reply)
     if state.is_late:
-        raise _timeout_error(up, reply)
+        message = "LinkedIn did not finish processing the media within ten minutes."
+        said = {"status": reply.status_code, "body": body}
+        raise build_unavailable_error(up, message, Outcome.NOT_SENT, said)
     longer = min(state.wait * GROWTH, LONGEST_WAIT)
     return replace(state, waited=state.waited + state.wait, wait=longer, misses=0).later(state.wait)
-
-
-def _timeout_error(up: Upstream, reply: UpstreamResponse) -> ApiError:
-    return ApiError(
-        "platform_unavailable",
-        "LinkedIn did not finish processing the media within ten minutes.",
-        platform=PLATFORM.name,
-        platform_version=PLATFORM.pinned(up.site),
-        platform_response={"status": reply.status_code, "body": reply.record()},
-        outcome=Outcome.NOT_SENT,
-    )
-
-
-def _status(error: ApiError) -> int:
-    answer = error.platform_response
-    return int(answer.get("status") or 0) if isinstance(answer, dict) else 0

@@ -16,9 +16,9 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import to_record, to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
-from socialpub.platforms.meta.graph import AUTH, GraphApi, list_data, list_recent, normalize
+from socialpub.platforms.meta.graph import AUTH, GraphApi, find_edge, list_data, list_recent, normalize
 
 Form = dict[str, str]
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 30.0
@@ -95,13 +95,13 @@ def _quota(flow: ContainerFlow, up: Upstream) -> str:
 
     An unreadable quota does not block; publishing itself refuses then.
     """
-    graph, path = flow.graph, f"{up.account.platform_account_id}/{flow.limit}"
-    reply = graph.ask(up, "GET", path, params={"fields": flow.quota_fields})
+    graph = flow.graph
+    reply = graph.ask(up, "GET", find_edge(up, flow.limit), params={"fields": flow.quota_fields})
     if not reply.is_success:
         if graph.verdict("make", reply, mutating=False).code == AUTH:
             raise graph.refused(up, "make", reply)
         return ""
-    used, total = _used(next(list_data(reply), {}), flow.quota_fields)
+    used, total = _used(next(iter(list_data(reply)), {}), flow.quota_fields)
     if total and used >= total:
         found = f"It has published {used} of {total}."
         raise graph.build_violation(
@@ -112,9 +112,7 @@ def _quota(flow: ContainerFlow, up: Upstream) -> str:
 
 def _used(row: Json, fields: str) -> tuple[int, int]:
     usage, config = fields.split(",")
-    settings = row.get(config)
-    total = settings.get("quota_total") if isinstance(settings, dict) else None
-    used = row.get(usage)
+    used, total = row.get(usage), to_record(row.get(config)).get("quota_total")
     return (used, total) if isinstance(used, int) and isinstance(total, int) else (0, 0)
 
 
@@ -154,7 +152,7 @@ class _PrepareStep:
     def _create(self, form: Form, state: ContainerProgress) -> str | Pending:
         """Create a container: its id, or a wait before the retry. Raises ApiError without retries."""
         try:
-            reply = self.graph.ask(self.up, "POST", self._edge(self.flow.make), data=form)
+            reply = self.graph.ask(self.up, "POST", find_edge(self.up, self.flow.make), data=form)
             if reply.is_success:
                 return self.graph.id_of(self.up, "make", reply)
             error = self.graph.refused(self.up, "make", reply)
@@ -165,9 +163,6 @@ class _PrepareStep:
         if not passing or state.misses >= limit:
             raise error
         return replace(state, misses=state.misses + 1).later(MISS_WAIT)
-
-    def _edge(self, edge: str) -> str:
-        return f"{self.up.account.platform_account_id}/{edge}"
 
     # --- Poll ---
 
@@ -267,7 +262,7 @@ def send(flow: ContainerFlow, up: Upstream, plan: Json) -> Published:
     """Publish the container, unless it is already published."""
     if plan.get("published"):
         return _find_bound(flow, up, plan, plan["since"])
-    path = f"{up.account.platform_account_id}/{flow.publish}"
+    path = find_edge(up, flow.publish)
     reply = flow.graph.call(up, "publish", "POST", path, mutating=True, data={"creation_id": plan["container"]})
     post = flow.graph.id_of(up, "publish", reply, mutating=True)
     return _to_published(flow, up, {"id": post} | _details(flow, up, post))
@@ -322,7 +317,7 @@ def _find_single(
 
     None if there are several, or the list is unreadable.
     """
-    edge = f"{up.account.platform_account_id}/{plan.get('list', flow.posts)}"
+    edge = find_edge(up, plan.get("list", flow.posts))
     try:
         listed = list_recent(flow.graph, up, edge, flow.post_fields, "timestamp", since_ms)
     except ApiError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -18,9 +18,16 @@ from typing import Any, Literal
 from socialpub.base import json_codec
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
-from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, classify
+from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, classify, find_name
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import ErrorFactory, list_secrets, redact_response, to_text
+from socialpub.platforms.kit.api_errors import (
+    ErrorFactory,
+    list_secrets,
+    redact_response,
+    to_record,
+    to_records,
+    to_text,
+)
 from socialpub.platforms.kit.text import normalize_line_feeds, normalize_nfc
 
 Method = Literal["GET", "POST", "DELETE"]
@@ -140,14 +147,13 @@ def parse_fault(reply: UpstreamResponse) -> GraphFault:
     error = body.get("error")
     if isinstance(error, dict):
         texts = [str(error.get(key) or "") for key in ("error_user_msg", "message", "error_user_title")]
-        more = error.get("error_data")
         return GraphFault(
             _number(error.get("code")),
             _number(error.get("error_subcode")),
             texts[0] or texts[1],
             "\n".join(texts).lower(),
             error.get("is_transient") is True,
-            more if isinstance(more, dict) else {},
+            to_record(error.get("error_data")),
         )
     debug = body.get("debug_info")  # of upload hosts
     if isinstance(debug, dict):
@@ -209,8 +215,7 @@ class GraphApi(ErrorFactory):
         phrases = {**self.phrases, **_PHRASES}
         phrase = next((name for words, name in phrases.items() if words in fault.words), None)
         names = (phrase, *fault.names) if phrase else fault.names
-        rows = self.replies
-        return next((name for name in names if (step, 400, name) in rows or ("*", 400, name) in rows), None)
+        return find_name(self.replies, step, 400, names)
 
     def verdict(self, step: str, reply: UpstreamResponse, *, mutating: bool) -> Verdict:
         """Classify an unsuccessful response."""
@@ -267,7 +272,7 @@ def get_wait_seconds(reply: UpstreamResponse) -> int | None:
     The headers give minutes. Used-up app calls give no time: they are counted over an hour.
     """
     app = _usage(reply, "x-app-usage")
-    rows = [app, *(row for each in _usage(reply, "x-business-use-case-usage").values() for row in _rows(each))]
+    rows = [app, *(row for each in _usage(reply, "x-business-use-case-usage").values() for row in to_records(each))]
     minutes = [row.get("estimated_time_to_regain_access") for row in rows]
     longest = max((value for value in minutes if isinstance(value, int)), default=0)
     used_up = any(isinstance(app.get(name), int) and app[name] >= 100 for name in _APP_COUNTS)
@@ -283,11 +288,7 @@ def _usage(reply: UpstreamResponse, header: str) -> Json:
         found = json_codec.loads(reply.headers.get(header, ""))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _rows(value: object) -> Iterator[Json]:
-    yield from (row for row in (value if isinstance(value, list) else []) if isinstance(row, dict))
+    return to_record(found)
 
 
 # --- Lists -----------------------------------------------------------------------------------------------------------
@@ -310,7 +311,7 @@ def list_recent(graph: GraphApi, up: Upstream, edge: str, fields: str, time_fiel
         posts = reply.record().get("data")
         if not isinstance(posts, list):
             raise graph.build_unusable(up, "settle", reply)
-        young = [post for post in posts if isinstance(post, dict) and _is_young(post.get(time_field), since_ms)]
+        young = [post for post in to_records(posts) if _is_young(post.get(time_field), since_ms)]
         found += young
         after = find_cursor(reply.record())
         if not after or len(young) < len(posts):
@@ -326,11 +327,8 @@ def _is_young(time: object, since_ms: int) -> bool:
 
 def find_cursor(body: Json) -> str:
     """Return the cursor of the next page, or empty. Its full URL is avoided: it has the token."""
-    paging = body.get("paging")
-    if not isinstance(paging, dict) or not paging.get("next"):
-        return ""
-    cursors = paging.get("cursors")
-    return to_text(cursors.get("after")) if isinstance(cursors, dict) else ""
+    paging = to_record(body.get("paging"))
+    return to_text(to_record(paging.get("cursors")).get("after")) if paging.get("next") else ""
 
 
 def parse_time_ms(text: object) -> int | None:
@@ -369,13 +367,11 @@ def refresh_long_lived(graph: GraphApi, up: Upstream, params: Mapping[str, str],
         raise graph.build_unavailable(up, message, Outcome.NOT_SENT, error.platform_response) from error
 
 
-def derive_addresses(values: Any, **paths: str) -> Any:
-    """Derive other addresses from `api_base`, if only that is set (for test servers)."""
-    if isinstance(values, dict) and values.get("api_base"):
-        return {name: f"{values['api_base']}{path}" for name, path in paths.items()} | values
-    return values
+def list_data(reply: UpstreamResponse) -> list[Json]:
+    """Return the objects of a response's `data`."""
+    return to_records(reply.record().get("data"))
 
 
-def list_data(reply: UpstreamResponse) -> Iterator[Json]:
-    """Yield the objects of a response's `data`."""
-    yield from _rows(reply.record().get("data"))
+def find_edge(up: Upstream, name: str) -> str:
+    """Return the path of an edge of the account."""
+    return f"{up.account.platform_account_id}/{name}"

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse, retry_after
-from socialpub.platforms.contract import Json, Upstream, Verdict, classify
-from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_text
+from socialpub.platforms.contract import Json, Upstream, Verdict, classify, find_name
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_records, to_text
 from socialpub.platforms.pinterest.declaration import PHRASES, PLATFORM, REPLIES, STEPS
 
 _RESET_MAX = 86_400
@@ -45,7 +45,7 @@ def list_pages(
         items = reply.record().get("items")
         if not isinstance(items, list):
             raise build_unusable_error(up, step, reply)
-        yield [item for item in items if isinstance(item, dict)]
+        yield to_records(items)
         mark = to_text(reply.record().get("bookmark"))
         if not mark:
             return
@@ -60,9 +60,7 @@ def find_error_name(step: str, reply: UpstreamResponse) -> str | None:
     body = reply.record()
     words = f"{body.get('message', '')} {body.get('message_detail', '')}".lower()
     names = [name for name, pieces in PHRASES.items() if any(piece in words for piece in pieces)]
-    known = [*names, to_text(body.get("code"))]
-    status = reply.status_code
-    return next((name for name in known if {(step, status, name), ("*", status, name)} & set(REPLIES)), None)
+    return find_name(REPLIES, step, reply.status_code, [*names, to_text(body.get("code"))])
 
 
 def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:

@@ -26,6 +26,7 @@ from socialpub.platforms.contract import (
     TextCounter,
     Verdict,
     VersionProbe,
+    derive_addresses,
 )
 from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
@@ -49,11 +50,8 @@ class PinterestSite(Site):
     @classmethod
     def _follow(cls, values: Any) -> Any:
         """Derive addresses: the sandbox has own tokens but no consent page; a test server both."""
-        if not isinstance(values, dict) or not values.get("api_base"):
-            return values
-        base = str(values["api_base"])
-        asked = {} if _is_pinterest(base) else {"authorize_url": f"{base}/oauth/"}
-        return {"token_url": f"{base}/v5/oauth/token"} | asked | values
+        derived = derive_addresses(values, _is_pinterest, authorize_url="/oauth/")
+        return derive_addresses(derived, token_url="/v5/oauth/token")
 
 
 def _is_pinterest(origin: str) -> bool:

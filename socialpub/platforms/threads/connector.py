@@ -38,9 +38,10 @@ from socialpub.platforms.contract import (
     Upstream,
     Verdict,
     VersionProbe,
+    derive_addresses,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import to_record, to_text
 from socialpub.platforms.kit.options import DigitId, PlatformOptions
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import (
@@ -56,7 +57,6 @@ from socialpub.platforms.meta.graph import (
     SHARED,
     GraphApi,
     MetaSite,
-    derive_addresses,
     exchange,
     refresh_long_lived,
 )
@@ -292,8 +292,7 @@ def _read_scopes(up: Upstream, token: str) -> list[str]:
         reply = GRAPH.ask(up, "GET", "debug_token", token=token, params={"input_token": token})
     except ApiError:
         return []
-    data = reply.record().get("data") if reply.is_success else None
-    scopes = data.get("scopes") if isinstance(data, dict) else None
+    scopes = to_record(reply.record().get("data")).get("scopes") if reply.is_success else None
     return [scope for scope in scopes if isinstance(scope, str)] if isinstance(scopes, list) else []
 
 

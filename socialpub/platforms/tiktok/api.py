@@ -6,8 +6,8 @@ from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
-from socialpub.platforms.contract import Json, Upstream, Verdict, classify
-from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_text
+from socialpub.platforms.contract import Json, Upstream, Verdict, classify, find_name
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_record, to_text
 from socialpub.platforms.tiktok.declaration import PLATFORM, REPLIES, STEPS
 
 _WINDOW_SECONDS = 60  # of the rate limits; TikTok documents no Retry-After
@@ -44,10 +44,8 @@ def find_error_name(reply: UpstreamResponse) -> str:
 def classify_error(step: str, status: int, name: str, *, mutating: bool = False) -> Verdict:
     """Classify an error at a step."""
     names = (name, "spam_risk") if name.startswith("spam_risk") else (name,)
-    for known in names:
-        if {(step, 400, known), ("*", 400, known)} & set(REPLIES):
-            return classify(REPLIES, step, 400, known, mutating=mutating)
-    return classify(REPLIES, step, status, None, mutating=mutating)
+    known = find_name(REPLIES, step, 400, names)
+    return classify(REPLIES, step, 400 if known else status, known, mutating=mutating)
 
 
 def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
@@ -77,5 +75,4 @@ def _add_retry_info(error: ApiError) -> ApiError:
 
 
 def _error(reply: UpstreamResponse) -> Json:
-    error = reply.record().get("error")
-    return error if isinstance(error, dict) else {}
+    return to_record(reply.record().get("error"))

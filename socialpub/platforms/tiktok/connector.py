@@ -26,7 +26,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import to_record, to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.platforms.kit.uploads import whole_file
 from socialpub.platforms.tiktok.api import (
@@ -184,8 +184,7 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     fields = ("open_id", "display_name", "username")
     wanted = fields if PROFILE_SCOPE in up.tokens.private.get("scopes", ()) else fields[:2]
     reply = send_request(up, "GET", "user/info/", params={"fields": ",".join(wanted)})
-    user = data_of(up, "identify", reply).get("user")
-    profile = user if isinstance(user, dict) else {}
+    profile = to_record(data_of(up, "identify", reply).get("user"))
     id, name = to_text(profile.get("open_id")), to_text(profile.get("username"))
     if not id:
         raise build_unusable_error(up, "identify", reply)

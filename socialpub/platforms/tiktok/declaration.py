@@ -25,6 +25,7 @@ from socialpub.platforms.contract import (
     TextCounter,
     Verdict,
     VersionProbe,
+    derive_addresses,
 )
 from socialpub.platforms.kit.options import OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
@@ -60,10 +61,8 @@ class TiktokSite(Site):
     @model_validator(mode="before")
     @classmethod
     def _follow(cls, values: Any) -> Any:
-        base = str(values.get("api_base") or "") if isinstance(values, dict) else ""
-        if not base or is_tiktok(base):
-            return values
-        return {"authorize_url": f"{base}/v2/auth/authorize/", "token_url": f"{base}/v2/oauth/token/"} | values
+        paths = {"authorize_url": "/v2/auth/authorize/", "token_url": "/v2/oauth/token/"}
+        return derive_addresses(values, is_tiktok, **paths)
 
 
 def is_tiktok(url: str) -> bool:

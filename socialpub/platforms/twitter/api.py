@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse, retry_after
-from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify
-from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response
+from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify, find_name
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_record, to_records
 from socialpub.platforms.twitter.declaration import PLATFORM
 
 Method = Literal["GET", "POST"]
@@ -116,9 +116,7 @@ def parse_fault(reply: UpstreamResponse) -> TwitterFault:
 
 def _layers(body: Json) -> Iterator[Json]:
     """Yield the inner problems, which are more specific, then the outer one."""
-    errors = body.get("errors")
-    yield from (each for each in (errors if isinstance(errors, list) else []) if isinstance(each, dict))
-    yield body
+    yield from (*to_records(body.get("errors")), body)
 
 
 def _message(layers: Iterable[Json]) -> str:
@@ -163,11 +161,7 @@ def _build_error(up: Upstream, step: Step, reply: UpstreamResponse, also: str | 
 
 def _name(step: Step, status: int, fault: TwitterFault, also: str | None) -> str | None:
     names = [name for name in fault.names if name != "said"] + ([also] if also and fault.names else [])
-    return next((name for name in [*names, *fault.names] if _has_row(step, status, name)), None)
-
-
-def _has_row(step: Step, status: int, name: str) -> bool:
-    return (step, status, name) in REPLIES or ("*", status, name) in REPLIES
+    return find_name(REPLIES, step, status, [*names, *fault.names])
 
 
 def reset_seconds(reply: UpstreamResponse) -> int | None:
@@ -181,8 +175,7 @@ def reset_seconds(reply: UpstreamResponse) -> int | None:
 
 def data_of(reply: UpstreamResponse) -> Json:
     """Return the object under `data`, or an empty one."""
-    data = reply.record().get("data")
-    return data if isinstance(data, dict) else {}
+    return to_record(reply.record().get("data"))
 
 
 def id_of(data: Json) -> str:

@@ -21,6 +21,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
+from socialpub.platforms.kit.api_errors import find_status
 from socialpub.platforms.twitter import media as twitter_media
 from socialpub.platforms.twitter import post_search
 from socialpub.platforms.twitter.api import REPLIES, build_unusable_error, call, data_of, id_of
@@ -80,10 +81,9 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     try:
         return _find_post(up, plan, since_ms - post_search.SKEW_MS)
     except ApiError as error:
-        answer = error.platform_response
-        if error.stale_token or not isinstance(answer, dict) or answer.get("status") != 403:
+        if error.stale_token or find_status(error) != 403:
             raise
-        return Unknown({"error": error.message, "answer": answer}, final=True)
+        return Unknown({"error": error.message, "answer": error.platform_response}, final=True)
 
 
 def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:

@@ -20,6 +20,7 @@ from socialpub.platforms.contract import (
     TextCounter,
     ThreadSupport,
     VersionProbe,
+    derive_addresses,
 )
 from socialpub.platforms.kit.options import DigitId, PlatformOptions
 from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
@@ -27,7 +28,6 @@ from socialpub.platforms.twitter.text import weighted_length
 
 SCOPES = ("tweet.read", "tweet.write", "users.read", "media.write", "offline.access")
 POST_ADDRESS = re.compile(r"https://(?:www\.)?(?:x|twitter)\.com/(?:i/web|\w{1,15})/status/([0-9]{1,19})")
-_LAB_PATHS = {"authorize_url": "/i/oauth2/authorize", "token_url": "/2/oauth2/token"}
 
 
 class TwitterSite(Site):
@@ -43,9 +43,7 @@ class TwitterSite(Site):
     @model_validator(mode="before")
     @classmethod
     def _stand_in(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("api_base"):
-            return {name: f"{values['api_base']}{path}" for name, path in _LAB_PATHS.items()} | values
-        return values
+        return derive_addresses(values, authorize_url="/i/oauth2/authorize", token_url="/2/oauth2/token")
 
 
 class TwitterOptions(PlatformOptions):

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.kit.api_errors import find_status, to_record
 from socialpub.platforms.kit.uploads import FileSlice, build_form, whole_file
 from socialpub.platforms.twitter.api import Step, build_rule_error, build_unusable_error, call, data_of, id_of
 
@@ -147,8 +148,8 @@ def _check_processing(up: Upstream, state: TwitterUploads, reply: UpstreamRespon
 
 def _reason(info: Json) -> str:
     # Undocumented in v2 (it was in the older version), but still sent.
-    error = info.get("error")
-    reason = error.get("message") or error.get("name") if isinstance(error, dict) else None
+    error = to_record(info.get("error"))
+    reason = error.get("message") or error.get("name")
     return str(reason)[:300] if reason else ""
 
 
@@ -172,10 +173,8 @@ def _continue_after_error(state: TwitterUploads, error: ApiError) -> TwitterUplo
 
 def _is_gone(state: TwitterUploads, error: ApiError) -> bool:
     """Return whether X has lost the upload (kept for a day) or a part of it."""
-    answer = error.platform_response
-    status = answer.get("status") if isinstance(answer, dict) else None
     is_started = state.phase in ("append", "finalize", "wait") and state.begun < _BEGINS_MAX
-    return is_started and error.code == "platform_rejected" and error.rule is None and status in (400, 404)
+    return is_started and error.code == "platform_rejected" and error.rule is None and find_status(error) in (400, 404)
 
 
 def _to(state: TwitterUploads, phase: str) -> TwitterUploads:

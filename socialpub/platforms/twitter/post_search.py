@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Json, Upstream
+from socialpub.platforms.kit.api_errors import find_status, to_record, to_records
 from socialpub.platforms.kit.text import normalize_nfc
 from socialpub.platforms.twitter.api import build_unusable_error, call, id_of
 from socialpub.platforms.twitter.text import find_urls
@@ -65,8 +65,7 @@ def _first_page(up: Upstream, params: Mapping[str, str]) -> tuple[UpstreamRespon
     try:
         return _page(up, {**params, **new}), new
     except ApiError as error:
-        answer = error.platform_response
-        if not isinstance(answer, dict) or answer.get("status") != 400:
+        if find_status(error) != 400:
             raise
     return _page(up, {**params, **old}), old
 
@@ -82,12 +81,11 @@ def _filter_recent(up: Upstream, reply: UpstreamResponse, since_ms: int) -> Iter
         return
     if not isinstance(data, list):
         raise build_unusable_error(up, "settle", reply)
-    yield from (post for post in data if isinstance(post, dict) and id_of(post) and _created_ms(post) >= since_ms)
+    yield from (post for post in to_records(data) if id_of(post) and _created_ms(post) >= since_ms)
 
 
 def _next(reply: UpstreamResponse) -> str:
-    meta = reply.record().get("meta")
-    token = meta.get("next_token") if isinstance(meta, dict) else None
+    token = to_record(reply.record().get("meta")).get("next_token")
     return token if isinstance(token, str) else ""
 
 
@@ -104,11 +102,11 @@ def _created_ms(post: Json) -> int:
 
 def is_match(post: Json, plan: Json) -> bool:
     """Return whether a listed post matches the plan: same media, or same text and references."""
-    keys = _list(_dict(post.get("attachments")).get("media_keys"))
+    keys = to_record(post.get("attachments")).get("media_keys")
     if plan["keys"]:
         return bool(keys == plan["keys"])
     body = plan["body"]
-    if keys or _references(post) != _expected_references(body):
+    if (isinstance(keys, list) and keys) or _references(post) != _expected_references(body):
         return False
     ours, theirs = _own_text(body.get("text", "")), _listed_text(post, body.get("quote_tweet_id", ""))
     if theirs is None:
@@ -117,13 +115,13 @@ def is_match(post: Json, plan: Json) -> bool:
 
 
 def _expected_references(body: Json) -> dict[str, str]:
-    quoted, answered = body.get("quote_tweet_id"), _dict(body.get("reply")).get("in_reply_to_tweet_id")
+    quoted, answered = body.get("quote_tweet_id"), to_record(body.get("reply")).get("in_reply_to_tweet_id")
     return ({"quoted": quoted} if quoted else {}) | ({"replied_to": answered} if answered else {})
 
 
 def _references(post: Json) -> dict[str, str]:
-    named = _list(post.get("referenced_posts") or post.get("referenced_tweets"))
-    return {str(each.get("type")): str(each.get("id")) for each in named if isinstance(each, dict)}
+    named = to_records(post.get("referenced_posts") or post.get("referenced_tweets"))
+    return {str(each.get("type")): str(each.get("id")) for each in named}
 
 
 def _own_text(text: str) -> str:
@@ -140,7 +138,7 @@ def _listed_text(post: Json, quoted: str) -> str | None:
 
     A short link may occur any number of times, and its replacement may have any length.
     """
-    note = _dict(post.get("note_post") or post.get("note_tweet"))
+    note = to_record(post.get("note_post") or post.get("note_tweet"))
     source = note if note.get("text") else post
     text = html.unescape(str(source.get("text") or ""))
     for link in _links(source):
@@ -154,8 +152,8 @@ def _listed_text(post: Json, quoted: str) -> str | None:
 
 
 def _links(source: Json) -> Iterable[Json]:
-    links = _list(_dict(source.get("entities")).get("urls"))
-    found = (link for link in links if isinstance(link, dict) and link.get("url"))
+    links = to_records(to_record(source.get("entities")).get("urls"))
+    found = (link for link in links if link.get("url"))
     return itertools.islice(found, _LINKS_MAX)
 
 
@@ -173,11 +171,3 @@ def _plain(text: str) -> str:
 
 def _bare(text: str) -> str:
     return re.sub(r"^(?:@\w+ )+", "", text)
-
-
-def _dict(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
