@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import WithJsonSchema
 from typing_extensions import TypeAliasType, TypedDict
 
-from socialpub.domain.schemas.common import ErrorCode, PlatformName, Unit
+from socialpub.domain.schemas.common import ErrorCode, PlatformName
+from socialpub.platforms.contract import TextUnit
 
 Severity = Literal["error", "warning"]
 # No `type` or `anyOf`: generators of statically typed clients have no type for number, text or list.
@@ -31,7 +32,7 @@ class TextLimit(TypedDict):
 
     limit: int | None
     """Null: not documented by the platform."""
-    unit: Unit
+    unit: TextUnit
 
 
 class MediaLimit(TypedDict):

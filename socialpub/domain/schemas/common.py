@@ -142,7 +142,6 @@ else:
     PlatformName = Literal[tuple(platforms.PLATFORMS)]
     ErrorCode = Literal[tuple(ERRORS)]
 DateTime = Annotated[str, _DATE_TIME]
-Unit = Literal["graphemes", "weighted", "utf16", "characters"]
 
 
 # --- Requests ------------------------------------------------------------------------------------------------------

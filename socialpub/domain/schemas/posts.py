@@ -25,11 +25,11 @@ from socialpub.domain.schemas.common import (
     PlatformName,
     RequestModel,
     Text,
-    Unit,
     Uuid,
     absent,
 )
 from socialpub.domain.schemas.errors import ErrorBody, PlatformResponse, WarningBody
+from socialpub.platforms.contract import TextUnit
 from socialpub.platforms.kit.options import LINE_FEEDS
 from socialpub.store.rows import MediaKind, PostStatus
 
@@ -481,7 +481,7 @@ class TextCount(TypedDict):
     length: int
     limit: int | None
     """Null: not documented by the platform."""
-    unit: Unit
+    unit: TextUnit
 
 
 class PieceValidation(TypedDict):

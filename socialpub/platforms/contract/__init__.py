@@ -36,6 +36,7 @@ from socialpub.platforms.contract.declaration import (
     RefreshPolicy,
     SendClass,
     TextCounter,
+    TextUnit,
     ThreadSupport,
     VersionProbe,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "SupportsPushedAuthorization",
     "SupportsRevocation",
     "TextCounter",
+    "TextUnit",
     "ThreadSupport",
     "Tokens",
     "UNNAMED",

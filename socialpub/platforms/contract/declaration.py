@@ -78,13 +78,16 @@ class CredentialField:
     secret: bool = False
 
 
+TextUnit = Literal["graphemes", "weighted", "utf16", "characters"]
+
+
 @dataclass(frozen=True)
 class TextCounter:
     """Length and limit of a text in the platform's unit, for the composer (None: no limit)."""
 
     length: int
     limit: int | None
-    unit: Literal["graphemes", "weighted", "utf16", "characters"]
+    unit: TextUnit
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,19 @@ from socialpub.platforms.contract import (
     UNNAMED,
     AppCheck,
     ConfiguredSite,
-    ConnectorAccount,
     DeveloperConsole,
-    Draft,
     DraftWarning,
     OAuthFlow,
     Platform,
     RefreshPolicy,
     Replies,
-    TextCounter,
     Verdict,
     VersionProbe,
     derive_addresses,
 )
 from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX, is_story, is_undatable
 from socialpub.platforms.kit.options import AbsoluteUrl, PlatformOptions
-from socialpub.platforms.kit.rule_catalog import ignored_option
+from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.meta.graph import (
     AUTH,
@@ -95,10 +92,6 @@ class FacebookOptions(PlatformOptions):
     story: bool = Field(False, title="Publish as a story", description="One image or video, without text.")
 
 
-def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
-    return TextCounter(graphemes(draft.text), TEXT_MAX, "graphemes")
-
-
 FINISHED = ("video", "video_story")  # kinds of plans whose public call is the last step of an upload
 PLATFORM = Platform(
     name="facebook",
@@ -108,7 +101,7 @@ PLATFORM = Platform(
     options=FacebookOptions,
     frequent_options=("link", "story"),
     rules=RULES,
-    count=_count,
+    count=count_with(graphemes, TEXT_MAX, "graphemes"),
     site=FacebookSite,
     version="v26.0",
     sunsets=SUNSETS,

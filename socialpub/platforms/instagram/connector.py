@@ -14,7 +14,6 @@ from socialpub.platforms.contract import (
     UNNAMED,
     Absent,
     AccountIdentity,
-    ConnectorAccount,
     DeveloperConsole,
     Draft,
     DraftMedia,
@@ -29,7 +28,6 @@ from socialpub.platforms.contract import (
     Ready,
     RefreshPolicy,
     Replies,
-    TextCounter,
     Tokens,
     Unknown,
     Upstream,
@@ -40,16 +38,15 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.instagram.rules import MEDIA, RULES, TEXT_MAX, USER_TAGS_MAX, is_reel, is_story
 from socialpub.platforms.kit.api_errors import to_text
 from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, PlatformOptions
-from socialpub.platforms.kit.rule_catalog import ignored_option
+from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import (
-    PROCESSING_SECONDS_MAX,
-    VIDEO_PROCESSING_SECONDS_MAX,
     ContainerFlow,
     ContainerPlan,
     Form,
     build_verdicts,
+    find_patience,
 )
 from socialpub.platforms.meta.graph import (
     RETRY,
@@ -119,10 +116,6 @@ class InstagramOptions(PlatformOptions):
     is_ai_generated: bool = Field(False, title="Made with AI", description="Label the content as made with AI.")
 
 
-def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
-    return TextCounter(graphemes(draft.text), TEXT_MAX, "graphemes")
-
-
 def _has_no_reel(draft: Draft) -> bool:
     return not is_reel(draft)
 
@@ -140,7 +133,7 @@ PLATFORM = Platform(
     frequent_options=("story", "shareToFeed", "collaborators"),
     rules=RULES,
     caps=(PostingCap(50, 86_400),),
-    count=_count,
+    count=count_with(graphemes, TEXT_MAX, "graphemes"),
     site=InstagramSite,
     version="v26.0",
     sunsets=SUNSETS,
@@ -309,9 +302,7 @@ def _plan_containers(draft: Draft) -> ContainerPlan:
     if is_story(draft):
         return _plan_story(draft)
     head: Form = ({"caption": draft.text} if draft.text else {}) | _labels(draft)
-    patience = (
-        VIDEO_PROCESSING_SECONDS_MAX if any(item.kind == "video" for item in draft.items) else PROCESSING_SECONDS_MAX
-    )
+    patience = find_patience(draft.items)
     plan = {"text": draft.text, "since": draft.now_ms}
     if len(draft.items) > 1:
         pieces = tuple(_child(item) for item in draft.items)
@@ -326,8 +317,7 @@ def _plan_story(draft: Draft) -> ContainerPlan:
     source = "video_url" if item.kind == "video" else "image_url"
     piece = {"media_type": "STORIES", source: item.url or ""} | _ai_label(draft)
     plan = {"text": "", "since": draft.now_ms, "types": [item.kind.upper()], "list": "stories"}
-    patience = VIDEO_PROCESSING_SECONDS_MAX if item.kind == "video" else PROCESSING_SECONDS_MAX
-    return ContainerPlan((piece,), None, plan, patience)
+    return ContainerPlan((piece,), None, plan, find_patience(draft.items))
 
 
 def _labels(draft: Draft) -> Form:

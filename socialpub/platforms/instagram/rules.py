@@ -217,7 +217,7 @@ RULES: tuple[Rule, ...] = (
         "Instagram accepts JPEG images, and MP4 and QuickTime videos.",
         "Convert the image to JPEG, the video to MP4.",
         _MEDIA,
-        types(every_file),
+        types(),
         MEDIA["types"],
     ),
     Rule(

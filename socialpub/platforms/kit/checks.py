@@ -175,9 +175,9 @@ def is_web_url(url: str) -> bool:
 # --- Cheap checks: media ---------------------------------------------------------------------------------------------
 
 
-def require(fits: InputCondition, found: str = "") -> RuleCheck:
+def require(fits: InputCondition) -> RuleCheck:
     """Make a check of a condition on the subject."""
-    return lambda _, subject: () if fits(subject) else (RuleViolation(found),)
+    return lambda _, subject: () if fits(subject) else (RuleViolation(),)
 
 
 media_required: RuleCheck = require(has_media)

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from socialpub.base import image_formats
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.image_formats import ImageError, PartRole
-from socialpub.base.image_formats import detect_type as sniffed
-
-__all__ = ["CleanImage", "remove_metadata", "sniffed"]
 
 _TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 _KEPT = (PartRole.PIXELS, PartRole.LOOK)

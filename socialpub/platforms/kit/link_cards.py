@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from urllib.parse import urljoin
 
+from socialpub.base import image_formats
 from socialpub.base.errors import ApiError
 from socialpub.base.http import HttpClient, UpstreamResponse
 from socialpub.platforms.kit import charset, html_tokens, images
@@ -82,7 +83,7 @@ def fetch_pictures(http: HttpClient, card: LinkCard) -> Iterator[CardPicture]:
 
 def _fetch_picture(http: HttpClient, url: str, seconds: float) -> CardPicture | None:
     data, reply = _download(http, url, PICTURE_BYTES, seconds, whole=True)
-    content_type = images.sniffed(data)
+    content_type = image_formats.detect_type(data)
     if reply is None or not reply.is_success or reply.unread or content_type is None:
         return None
     try:

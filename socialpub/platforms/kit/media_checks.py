@@ -76,7 +76,7 @@ ANOTHER_ADDRESS = "Use the address of the file itself, one that needs no sign-in
 def types(pick: FileSelector = every_file) -> RuleCheck:
     """Require a sniffed type from the rule's limit."""
     return lambda rule, subject: [
-        make_type_violation(piece) for piece in pick(subject) if not _is_type(rule, piece.value)
+        make_type_violation(piece) for piece in pick(subject) if piece.value.content_type not in choices(rule)
     ]
 
 
@@ -85,10 +85,6 @@ def make_type_violation(piece: CheckedValue[MediaFacts]) -> RuleViolation:
     if piece.value.non_media:
         return RuleViolation(f"{piece.name}: {piece.value.non_media}", piece.item, remediation=ANOTHER_ADDRESS)
     return RuleViolation(f"{piece.name} has the type {piece.value.content_type}.", piece.item)
-
-
-def _is_type(rule: Rule, facts: MediaFacts) -> bool:
-    return facts.content_type in choices(rule)
 
 
 def size_max(pick: FileSelector, decimal: int | None = None) -> RuleCheck:
@@ -157,13 +153,11 @@ def compute_ratio(facts: MediaFacts) -> float | None:
 
 
 def width_max(pick: FileSelector) -> RuleCheck:
-    return measured(pick, "a width of {:,}", lambda facts: facts.width, lambda rule, found: found <= limit_number(rule))
+    return measured(pick, "a width of {:,}", lambda facts: facts.width, is_within_limit)
 
 
 def bit_rate_max(pick: FileSelector) -> RuleCheck:
-    return measured(
-        pick, "a bit rate of {:,}", lambda facts: facts.bit_rate, lambda rule, found: found <= limit_number(rule)
-    )
+    return measured(pick, "a bit rate of {:,}", lambda facts: facts.bit_rate, is_within_limit)
 
 
 def codecs(pick: FileSelector, *, sound: bool = False) -> RuleCheck:

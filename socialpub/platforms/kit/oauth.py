@@ -65,7 +65,7 @@ def exchange(
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri, **row.token_extra}
     if row.pkce:
         form["code_verifier"] = verifier
-    found = request_tokens(platform, http, site, form, now_ms)
+    found = _request_tokens(platform, http, site, form, now_ms)
     require_scopes(platform, found.private["scopes"], site)
     return found
 
@@ -78,7 +78,7 @@ def refresh(platform: Platform, up: Upstream, now_ms: int) -> Tokens:
     if not up.tokens.refresh:
         raise _refused(platform, f"{platform.label} gave no refresh token when this account was connected.")
     form = {"grant_type": "refresh_token", "refresh_token": up.tokens.refresh}
-    return request_tokens(platform, up.http, up.site, form, now_ms, held=up.tokens)
+    return _request_tokens(platform, up.http, up.site, form, now_ms, up.tokens)
 
 
 def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | None = None) -> None:
@@ -98,19 +98,12 @@ def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | 
             raise error
 
 
-def request_tokens(
-    platform: Platform,
-    http: HttpClient,
-    site: Site,
-    form: Mapping[str, str],
-    now_ms: int,
-    *,
-    url: str = "",
-    held: Tokens | None = None,
+def _request_tokens(
+    platform: Platform, http: HttpClient, site: Site, form: Mapping[str, str], now_ms: int, held: Tokens | None = None
 ) -> Tokens:
-    """POST a form with client credentials to the token endpoint (or `url`); parse the tokens."""
+    """POST a form with client credentials to the token endpoint; parse the tokens."""
     whole, headers = _add_credentials(_row(platform), site, form)
-    reply = http.request("POST", url or site.token_url, data=whole, headers=headers)
+    reply = http.request("POST", site.token_url, data=whole, headers=headers)
     return parse_tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
 
 

@@ -27,6 +27,7 @@ from socialpub.platforms.contract import (
     RuleInput,
     RuleViolation,
     TextCounter,
+    TextUnit,
 )
 
 # --- Preflight -----------------------------------------------------------------------------------------------------
@@ -103,6 +104,13 @@ def _rules_with_check(platform: Platform, stages: tuple[str, ...]) -> Sequence[R
     if len(stages) == 1:
         return platform.checks.get(stages[0], ())
     return [rule for rule in platform.rules if rule.check is not None and rule.stage in stages]
+
+
+def count_with(
+    measure: Callable[[str], int], limit: int, unit: TextUnit
+) -> Callable[[Draft, ConnectorAccount], TextCounter]:
+    """Make a platform's `count` of a measure, for a limit that is the same for every account."""
+    return lambda draft, account: TextCounter(measure(draft.text), limit, unit)
 
 
 def count_text(platform: Platform, draft: Draft, account: ConnectorAccount) -> TextCounter:

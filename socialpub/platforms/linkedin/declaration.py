@@ -13,22 +13,19 @@ from socialpub.platforms.contract import (
     NO_KEY,
     UNNAMED,
     AppCheck,
-    ConnectorAccount,
     DeveloperConsole,
-    Draft,
     OAuthFlow,
     Platform,
     PostingCap,
     RefreshPolicy,
     Replies,
     ScopedSite,
-    TextCounter,
     Verdict,
     VersionProbe,
     derive_addresses,
 )
 from socialpub.platforms.kit.options import OptionText, PlatformOptions
-from socialpub.platforms.kit.rule_catalog import ignored_option
+from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
 from socialpub.platforms.linkedin.rules import MEDIA, RULES, TEXT_MAX, has_document, text_length
 
 
@@ -75,10 +72,6 @@ class LinkedinOptions(PlatformOptions):
     reshare_disabled: bool = Field(False, title="No reposts", description="Do not let others repost it.")
 
 
-def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
-    return TextCounter(text_length(draft.text), TEXT_MAX, "characters")
-
-
 # learn.microsoft.com/en-us/linkedin/marketing/integrations/migrations. No dates are published from 202604 on: a version
 # is supported for a year, and has ended in the middle of its month so far.
 SUNSETS = {
@@ -107,7 +100,7 @@ PLATFORM = Platform(
     frequent_options=("visibility", "documentTitle"),
     rules=RULES,
     caps=(PostingCap(150, 86_400),),
-    count=_count,
+    count=count_with(text_length, TEXT_MAX, "characters"),
     site=LinkedinSite,
     version="202609",
     sunsets=SUNSETS,

@@ -15,14 +15,13 @@ from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
-from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
+from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
 from socialpub.platforms.kit.api_errors import to_record, to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.platforms.meta.graph import AUTH, GraphApi, find_edge, list_data, list_recent, normalize
 
 Form = dict[str, str]
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 30.0
-PROCESSING_SECONDS_MAX, VIDEO_PROCESSING_SECONDS_MAX = 300.0, 900.0
 MISSES_MAX = 3  # tolerated consecutive failures
 REBUILDS_MAX = 1
 MISS_WAIT = 5.0
@@ -55,7 +54,7 @@ class ContainerPlan:
     pieces: tuple[Form, ...]
     whole: Form | None  # without `children`; None: the only piece is the post
     plan: Json  # text, types and since, to find the post
-    patience: float = PROCESSING_SECONDS_MAX
+    patience: float
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,11 @@ class ContainerProgress:
 
     def later(self, seconds: float) -> Pending:
         return Pending(asdict(self), seconds)
+
+
+def find_patience(items: Sequence[DraftMedia]) -> float:
+    """Return how many seconds the platform may take to process these items."""
+    return 900.0 if any(item.kind == "video" for item in items) else 300.0
 
 
 # --- Prepare -------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from socialpub.platforms.contract import (
     NO_KEY,
     UNNAMED,
     AppCheck,
-    ConnectorAccount,
     DeveloperConsole,
     Draft,
     DraftWarning,
@@ -23,13 +22,12 @@ from socialpub.platforms.contract import (
     RefreshPolicy,
     Replies,
     Site,
-    TextCounter,
     Verdict,
     VersionProbe,
     derive_addresses,
 )
 from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, OptionText, PlatformOptions
-from socialpub.platforms.kit.rule_catalog import ignored_option
+from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.pinterest.rules import MEDIA, RULES, TEXT_MAX
 
@@ -70,10 +68,6 @@ class PinterestOptions(PlatformOptions):
     cover_image_url: AbsoluteUrl = Field("", title="Video cover", description="The public https URL of an image.")
 
 
-def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
-    return TextCounter(graphemes(draft.text), TEXT_MAX, "graphemes")
-
-
 def _has_no_video(draft: Draft) -> bool:
     return all(item.kind != "video" for item in draft.items)
 
@@ -90,7 +84,7 @@ PLATFORM = Platform(
     frequent_options=("boardId", "destinationUrl", "title"),
     rules=RULES,
     caps=(PostingCap(1_000, 86_400),),
-    count=_count,
+    count=count_with(graphemes, TEXT_MAX, "graphemes"),
     site=PinterestSite,
     version="v5",
     version_probe=VersionProbe("{version}/user_account"),

@@ -16,7 +16,6 @@ from socialpub.platforms.contract import (
     Absent,
     AccountIdentity,
     AppCheck,
-    ConnectorAccount,
     DeveloperConsole,
     Draft,
     DraftMedia,
@@ -31,7 +30,6 @@ from socialpub.platforms.contract import (
     Ready,
     RefreshPolicy,
     Replies,
-    TextCounter,
     ThreadSupport,
     Tokens,
     Unknown,
@@ -43,14 +41,14 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import to_record, to_text
 from socialpub.platforms.kit.options import DigitId, PlatformOptions
+from socialpub.platforms.kit.rule_catalog import count_with
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import (
-    PROCESSING_SECONDS_MAX,
-    VIDEO_PROCESSING_SECONDS_MAX,
     ContainerFlow,
     ContainerPlan,
     Form,
     build_verdicts,
+    find_patience,
 )
 from socialpub.platforms.meta.graph import (
     RETRY,
@@ -89,10 +87,6 @@ class ThreadsOptions(PlatformOptions):
     reply_to_id: DigitId = Field("", title="Reply to", description="The id of the post to reply to.")
 
 
-def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
-    return TextCounter(threads_length(draft.text), TEXT_MAX, "characters")
-
-
 _POST_ADDRESS = re.compile(r"https://(?:www\.)?threads\.(?:com|net)/@[\w.]{1,30}/post/([\w-]{1,64})/?")
 
 PLATFORM = Platform(
@@ -102,7 +96,7 @@ PLATFORM = Platform(
     options=ThreadsOptions,
     rules=RULES,
     caps=(PostingCap(250, 86_400),),
-    count=_count,
+    count=count_with(threads_length, TEXT_MAX, "characters"),
     site=ThreadsSite,
     thread=ThreadSupport(_POST_ADDRESS),
     version="v1.0",
@@ -241,9 +235,7 @@ def _plan_containers(draft: Draft, answers: str | None) -> ContainerPlan:
         "since": draft.now_ms,
         "list": "replies" if answers else "threads",
     }
-    patience = (
-        VIDEO_PROCESSING_SECONDS_MAX if any(item.kind == "video" for item in draft.items) else PROCESSING_SECONDS_MAX
-    )
+    patience = find_patience(draft.items)
     if kind == "CAROUSEL":
         pieces = tuple(_container_form(item) | {"is_carousel_item": "true"} for item in draft.items)
         return ContainerPlan(pieces, {"media_type": "CAROUSEL", **head}, plan, patience)

@@ -20,7 +20,6 @@ from socialpub.platforms.kit.media_checks import (
     bit_rate_max,
     codecs,
     duration_max,
-    every_file,
     files,
     frame_rate,
     size_max,
@@ -126,7 +125,7 @@ RULES: tuple[Rule, ...] = (
         "Threads accepts JPEG and PNG images, and MP4 and QuickTime videos.",
         "Convert the image to JPEG or PNG, the video to MP4.",
         _OVERVIEW,
-        types(every_file),
+        types(),
         MEDIA["types"],
     ),
     Rule(

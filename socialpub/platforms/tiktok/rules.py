@@ -26,7 +26,6 @@ from socialpub.platforms.kit.media_checks import (
     codecs,
     duration_max,
     duration_min,
-    every_file,
     files,
     find_dimensions,
     frame_rate,
@@ -170,7 +169,7 @@ RULES: tuple[Rule, ...] = (
         "TikTok accepts JPEG and WebP photos (no PNG), and MP4, QuickTime and WebM videos.",
         "Convert the photo to JPEG, the video to MP4.",
         _MEDIA,
-        types(every_file),
+        types(),
         MEDIA["types"],
     ),
     Rule(

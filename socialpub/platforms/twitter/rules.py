@@ -26,7 +26,6 @@ from socialpub.platforms.kit.media_checks import (
     compute_area,
     duration_max,
     duration_min,
-    every_file,
     files,
     find_dimensions,
     frame_rate_max,
@@ -187,7 +186,7 @@ RULES: tuple[Rule, ...] = (
         "X accepts JPEG, PNG, WebP and GIF images, and MP4, QuickTime and WebM videos.",
         "Convert the file.",
         _MEDIA,
-        types(every_file),
+        types(),
         MEDIA["types"],
     ),
     Rule(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms.kit.images import remove_metadata, sniffed
+from socialpub.base.image_formats import detect_type
+from socialpub.platforms.kit.images import remove_metadata
 
 SECRET = b"SecretCam"
 FORMATS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP"}
@@ -270,7 +271,7 @@ def test_orientation_is_read_in_either_byte_order_when_valid(tiff: bytes, orient
     ],
 )
 def test_the_type_is_what_the_bytes_are(data: bytes, content_type: str | None) -> None:
-    assert sniffed(data) == content_type
+    assert detect_type(data) == content_type
 
 
 def chunk_names(data: bytes) -> list[bytes]:
