@@ -6,7 +6,7 @@ Each reads from one end of an index that contains only open or expired rows, so 
 from socialpub.store.queries.id_columns import select_column, select_number
 
 _ACCOUNT_NUMBER = select_number("account", "?")
-IS_OPEN = "status IN ('queued', 'validated', 'publishing')"  # exactly as in the partial indexes of `post`
+IS_OPEN = "status IN ('queued', 'validated', 'publishing')"  # of the partial indexes of `post`
 DUE_AT = "coalesce(due_at, scheduled_at, created_at)"
 IS_WAITING_PIECE = "(thread_of IS NOT NULL AND previous IS NULL)"  # of a thread, for the piece before it: not due yet
 OVERDUE_COLUMNS = ("id", "account", "platform", "saved", "due_at", "scheduled_at", "created_at")
@@ -27,7 +27,7 @@ FIND_WITHOUT_JOB = f"""
     ORDER BY {DUE_AT} LIMIT ?
 """
 FIND_DUE_ACCOUNTS = f"SELECT {select_column('post', 'account')} FROM post WHERE {IS_OPEN} AND {DUE_AT} <= ?"
-# By its id or its public address; exactly as in the partial index of `post`.
+# By its id or its public address.
 NAMES_MEDIA = "(instr(media, 'med_') > 0 OR instr(options, 'med_') > 0)"
 _MEDIA_ORGANIZATION = """(
     SELECT organization.number FROM media CROSS JOIN organization ON organization.id = media.organization

@@ -4,6 +4,7 @@ from socialpub.store import rows
 from socialpub.store.queries import webhooks
 from socialpub.store.queries.bulk import BulkInsert, BulkUpdate
 from socialpub.store.queries.id_columns import select_column, select_id, select_number
+from socialpub.store.queries.maintenance import IS_OPEN
 
 
 def _list_columns(shape: type, table: str = "") -> str:
@@ -139,7 +140,6 @@ FIND_UNSETTLED_DUPLICATE = f"""
 
 # --- Batches --------------------------------------------------------------------------------------------------------
 
-IS_OPEN = "status IN ('queued', 'validated', 'publishing')"
 IS_BATCH_FINISHED = f"SELECT NOT EXISTS (SELECT 1 FROM post WHERE batch = ? AND {IS_OPEN})"
 BATCH_POST_COLUMNS = (
     "id",

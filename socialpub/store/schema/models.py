@@ -21,7 +21,6 @@ from peewee import (
     ForeignKeyField,
     IntegerField,
     TextField,
-    fn,
 )
 
 from socialpub.store.database import BaseModel
@@ -30,6 +29,7 @@ from socialpub.store.engine.locks import StartError
 from socialpub.store.jobs.leases import Job
 from socialpub.store.queries import events
 from socialpub.store.queries.id_columns import select_column
+from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN, NAMES_MEDIA
 
 if TYPE_CHECKING:  # `rows.py` is generated from this file
     from socialpub.store import rows
@@ -461,17 +461,10 @@ Post.add_index(
         SQL("external_id IS NOT NULL")
     )
 )
-# SQLite uses these only for statements with the identical condition (`queries/maintenance.py`).
-_IS_OPEN = SQL("status IN ('queued', 'validated', 'publishing')")
-Post.add_index(
-    Post.index(fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at), name="post_open").where(_IS_OPEN)
-)
-Post.add_index(Post.index(Post.account, Post.number, name="post_open_account").where(_IS_OPEN))
-Post.add_index(  # open posts that name stored files
-    Post.index(Post.organization, name="post_open_media").where(
-        SQL(f"{_IS_OPEN.sql} AND (instr(media, 'med_') > 0 OR instr(options, 'med_') > 0)")
-    )
-)
+# SQLite uses these only for statements with the identical condition.
+Post.add_index(Post.index(SQL(DUE_AT), name="post_open").where(SQL(IS_OPEN)))
+Post.add_index(Post.index(Post.account, Post.number, name="post_open_account").where(SQL(IS_OPEN)))
+Post.add_index(Post.index(Post.organization, name="post_open_media").where(SQL(f"{IS_OPEN} AND {NAMES_MEDIA}")))
 Post.add_index(
     Post.index(Post.account, Post.status, Post.scheduled_at, name="post_scheduled").where(
         SQL("scheduled_at IS NOT NULL")
