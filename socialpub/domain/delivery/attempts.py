@@ -20,39 +20,36 @@ DISABLE_AFTER_MS = 5 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
-class OutboundAttempt:
-    """Call to a receiver with its result. `error` is None if delivered; `final`: no retry.
+class CallResult:
+    """Result of a call, without times. `error` is None if delivered; `final`: no retry.
 
-    `wait`: requested delay in seconds. `previous`: previous attempt with the other signature, which this one repeats.
+    `wait`: requested delay in seconds.
     """
 
-    id: str
-    started_at: int
-    duration_ms: int
     status: int | None = None
     error: str | None = None
     name: str | None = None
     final: bool = False
     response: str | None = None
     wait: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutboundAttempt(CallResult):
+    """Call to a receiver with its result.
+
+    `previous`: previous attempt with the other signature, which this one repeats.
+    """
+
+    id: str
+    started_at: int
+    duration_ms: int
     previous: OutboundAttempt | None = None
 
     @property
     def all(self) -> list[OutboundAttempt]:
         """This attempt, after the one before it if any."""
         return [self] if self.previous is None else [self.previous, self]
-
-
-@dataclass(frozen=True)
-class CallResult:
-    """Result of a call, without times."""
-
-    status: int | None = None
-    error: str | None = None
-    name: str | None = None
-    final: bool = False
-    response: str | None = None
-    wait: int = 0
 
 
 def run_timed(service: AppContext, delivery: str, run: Callable[[], CallResult]) -> OutboundAttempt:
@@ -67,17 +64,7 @@ def run_timed(service: AppContext, delivery: str, run: Callable[[], CallResult])
         log.exception("delivery %s failed with an internal error; it is retried", delivery)
         result = CallResult(error="The call failed with an error of this server.", name="internal")
     duration_ms = int((clock.monotonic() - at) * 1000)
-    return OutboundAttempt(
-        delivery,
-        started_at,
-        duration_ms,
-        result.status,
-        result.error,
-        result.name,
-        result.final,
-        result.response,
-        result.wait,
-    )
+    return OutboundAttempt(id=delivery, started_at=started_at, duration_ms=duration_ms, **vars(result))
 
 
 def log_attempt(kind: str, id_: str, type_: str, to: str, attempt: OutboundAttempt, next_at: int | None) -> None:

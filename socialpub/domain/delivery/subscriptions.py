@@ -7,16 +7,17 @@ from typing import Any
 
 from peewee import SQL
 
+from socialpub.base.errors import ApiError
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.schemas.notifications import ChannelChange
 from socialpub.domain.schemas.webhooks import EndpointChange
 from socialpub.store.queries.webhooks import select_within
-from socialpub.store.schema.models import NotificationChannel, WebhookEndpoint
+from socialpub.store.schema.models import NotificationChannel, WebhookEndpoint, find_row_where, find_rows
 
 SubscriptionModel = type[WebhookEndpoint] | type[NotificationChannel]
 
 
-def scope_filter(model: SubscriptionModel, scope: Scope) -> Any:
+def _scope_filter(model: SubscriptionModel, scope: Scope) -> Any:
     """Select the rows of the scope that are not deleted."""
     here = _organization_filter(model, scope)
     if scope.profile is not None:
@@ -24,6 +25,19 @@ def scope_filter(model: SubscriptionModel, scope: Scope) -> Any:
     if scope.accounts is not None:
         here &= SQL(select_within("?"), (scope.account_list,))
     return here
+
+
+def list_rows(model: SubscriptionModel, scope: Scope) -> list[Any]:
+    """List the rows of the scope, oldest first."""
+    return find_rows(model, _scope_filter(model, scope), order=model.id)
+
+
+def find(model: SubscriptionModel, scope: Scope, id: str, name: str) -> Any:
+    """Load a row of the scope. Raises ApiError `not_found`, which calls it by `name`."""
+    row = find_row_where(model, _scope_filter(model, scope) & (model.id == id))
+    if row is None:
+        raise ApiError("not_found", f"There is no {name} with this id.")
+    return row
 
 
 def count(model: SubscriptionModel, scope: Scope) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.errors import rule_error
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
@@ -24,7 +24,7 @@ from socialpub.domain.schemas.notifications import (
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.rows import NotificationChannelRow
-from socialpub.store.schema.models import NotificationChannel, find_row_where, find_rows
+from socialpub.store.schema.models import NotificationChannel
 
 PREFIX = "nch_"
 MAX_PER_ORGANIZATION = 50
@@ -55,22 +55,12 @@ def to_body(row: NotificationChannelRow) -> ChannelBody:
 
 def list_bodies(scope: Scope) -> list[ChannelBody]:
     """List the channels of the scope, oldest first."""
-    return [
-        to_body(row)
-        for row in find_rows(
-            NotificationChannel, subscriptions.scope_filter(NotificationChannel, scope), order=NotificationChannel.id
-        )
-    ]
+    return [to_body(row) for row in subscriptions.list_rows(NotificationChannel, scope)]
 
 
 def find(scope: Scope, channel: str) -> NotificationChannelRow:
     """Load a channel of the scope. Raises ApiError `not_found`."""
-    row: NotificationChannelRow | None = find_row_where(
-        NotificationChannel,
-        subscriptions.scope_filter(NotificationChannel, scope) & (NotificationChannel.id == channel),
-    )
-    if row is None:
-        raise ApiError("not_found", "There is no notification channel with this id.")
+    row: NotificationChannelRow = subscriptions.find(NotificationChannel, scope, channel, "notification channel")
     return row
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.errors import rule_error
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
@@ -16,7 +16,7 @@ from socialpub.domain.schemas.webhooks import EndpointBody, EndpointChange, Endp
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.rows import WebhookEndpointRow
-from socialpub.store.schema.models import WebhookEndpoint, find_row_where, find_rows
+from socialpub.store.schema.models import WebhookEndpoint
 
 PREFIX = "whe_"
 MAX_PER_ORGANIZATION = 200
@@ -48,21 +48,12 @@ def to_body(row: WebhookEndpointRow) -> EndpointBody:
 
 def list_bodies(scope: Scope) -> list[EndpointBody]:
     """List the endpoints of the scope, oldest first."""
-    return [
-        to_body(row)
-        for row in find_rows(
-            WebhookEndpoint, subscriptions.scope_filter(WebhookEndpoint, scope), order=WebhookEndpoint.id
-        )
-    ]
+    return [to_body(row) for row in subscriptions.list_rows(WebhookEndpoint, scope)]
 
 
 def find(scope: Scope, endpoint: str) -> WebhookEndpointRow:
     """Load an endpoint of the scope. Raises ApiError `not_found`."""
-    row: WebhookEndpointRow | None = find_row_where(
-        WebhookEndpoint, subscriptions.scope_filter(WebhookEndpoint, scope) & (WebhookEndpoint.id == endpoint)
-    )
-    if row is None:
-        raise ApiError("not_found", "There is no webhook endpoint with this id.")
+    row: WebhookEndpointRow = subscriptions.find(WebhookEndpoint, scope, endpoint, "webhook endpoint")
     return row
 
 

@@ -58,7 +58,7 @@ class NumberedOutbox:
 
     def _attempt(self) -> OutboundAttempt:
         self.call()
-        return OutboundAttempt("1", 0, 0, 204)
+        return OutboundAttempt(id="1", started_at=0, duration_ms=0, status=204)
 
     def record(
         self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
