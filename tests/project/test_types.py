@@ -81,7 +81,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
     for call in (
         "accounts.to_body(given)",
         "accounts.list_bodies(given)[0]",
-        "batches.load_body(given, given)",
+        "batches.load_body(given)",
         "boards.to_body(given, given)",
         "catalogue.error_bodies(given)[0]",
         "catalogue.platform_body(given, given)",

@@ -132,9 +132,9 @@ async def delete_on_failure(service: AppContext, stored: Collection[MediaFacts])
     try:
         yield
     except Exception:
-        await asyncio.get_running_loop().run_in_executor(
-            service.executors.immediate, release_unreferenced, service, stored
-        )
+        if stored:
+            loop, threads = asyncio.get_running_loop(), service.executors.immediate
+            await loop.run_in_executor(threads, release_unreferenced, service, stored)
         raise
 
 

@@ -129,12 +129,11 @@ async def prepare(
     key, JoinEarlierRequestError for a request whose batch exists or is being accepted. EarlierBatchError: a batch with
     the external id and the content of the request exists.
     """
-    if request.external_id is None:
-        return await _prepare(who, request, pending, inline)
     try:
         return await _prepare(who, request, pending, inline)
-    except ApiError:  # the request that came first may have been accepted meanwhile
-        await who.service.read(lambda: external_ids.check_repeat(who.scope, request))
+    except ApiError:
+        if request.external_id is not None:  # the request that came first may have been accepted meanwhile
+            await who.service.read(lambda: external_ids.check_repeat(who.scope, request))
         raise
 
 
@@ -364,7 +363,7 @@ def _build_row(
         "validated" if at_ms is None else "queued",
         resolved.draft.text,
         fold,
-        encode_refs(resolved.refs, account["profile"], media) if resolved.refs else "[]",
+        encode_refs(resolved.refs, account["profile"], media),
         int(bool(resolved.piece) or sent.text is not None),
         int(bool(resolved.piece) or sent.media is not None),
         encode_json(resolved.draft.options) if resolved.draft.options else "{}",
@@ -427,11 +426,7 @@ async def commit(plan: BatchPlan, start_batch: StartBatch | None = None) -> Batc
     Raises ApiError, with nothing written, if the facts that `prepare` checked have changed, and EarlierBatchError.
     `start_batch`: publishes an immediate batch.
     """
-    service = plan.who.service
-    if plan.stored:
-        async with library.delete_on_failure(service, plan.stored.values()):
-            body = await _write(plan, start_batch)
-    else:
+    async with library.delete_on_failure(plan.who.service, plan.stored.values()):
         body = await _write(plan, start_batch)
     fault_injection.hit("sched.after_commit" if plan.at_ms is not None else "now.after_commit")
     return body

@@ -98,12 +98,12 @@ def build_accepted_body(
     return body
 
 
-def load_body(service: AppContext, batch: str) -> BatchBody:
+def load_body(batch: str) -> BatchBody:
     """Build the batch body from the current rows."""
     return _build_loaded(batch, sql.fetch_one(publish_runs.FIND_BATCH, (batch,)))
 
 
-def load_finished_body(service: AppContext, batch: str) -> BatchBody | None:
+def load_finished_body(batch: str) -> BatchBody | None:
     """Build the batch body if every target is terminal; None before."""
     found = sql.fetch_one(publish_runs.FIND_FINISHED_BATCH, (batch,))
     return None if found is None else _build_loaded(batch, found)
@@ -208,7 +208,7 @@ def build_joined_response(body: BatchBody) -> idempotency.StoredResponse:
 
 def store_current_response(service: AppContext, tx: Tx, batch: str, key_id: str) -> None:
     """Store the batch's current body as the response for its key."""
-    idempotency.store_response(service, tx, key_id, build_response(load_body(service, batch)))
+    idempotency.store_response(service, tx, key_id, build_response(load_body(batch)))
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class BatchCompletion:
 
     def _check_finished(self, tx: Tx, post: PostRow) -> None:
         """Check, in the transaction that ends a post, whether the batch is complete."""
-        body = _build_single(post) if self._targets == 1 else load_finished_body(self._service, self._batch)
+        body = _build_single(post) if self._targets == 1 else load_finished_body(self._batch)
         if body is not None:
             finished = self._store_response(tx, body)
             tx.after_commit(lambda: self._notify(finished))
@@ -288,7 +288,7 @@ async def wait_for_batch(service: AppContext, accepted: BatchBody, seconds: floa
 async def load_body_or_accepted(service: AppContext, accepted: BatchBody) -> BatchBody:
     """Read the batch; never fails, since it was accepted: `accepted` if reading is impossible."""
     try:
-        return await service.read(lambda: load_body(service, accepted["id"]))
+        return await service.read(lambda: load_body(accepted["id"]))
     except Exception as error:  # noqa: BLE001 - it may be public already: after an error the client would send it again
         traced = not is_storage_unavailable(error)
         log.error(

@@ -154,7 +154,7 @@ def _check_change(service: AppContext, change: PostChange, inline: library.Inlin
         targets.check_reply_options(change.options)
 
 
-class _Draft(NamedTuple):
+class _UncheckedEdit(NamedTuple):
     """Post with its new content, not checked yet."""
 
     row: PostRow
@@ -164,7 +164,7 @@ class _Draft(NamedTuple):
     history: PostHistory
 
 
-def _draft_all(who: Actor, rows: Sequence[PostRow], change: PostChange) -> list[_Draft]:
+def _draft_all(who: Actor, rows: Sequence[PostRow], change: PostChange) -> list[_UncheckedEdit]:
     """Build the posts with their new content; call in a read or in the transaction."""
     candidates = request_lookup.look_up_accounts(who.scope, {row["account"] for row in rows})
     media = library.load_all(who.scope, targets.list_media_ids(change.media or ()))
@@ -183,7 +183,7 @@ def _draft_post(
     candidate: TargetCandidate,
     media: Mapping[str, MediaRow],
     change: PostChange,
-) -> _Draft:
+) -> _UncheckedEdit:
     account, due_ms = candidate.row, change.find_time(row)
     if change.options is not None and change.options.platform != account["platform"]:
         raise rule_error(
@@ -207,7 +207,7 @@ def _draft_post(
     )
     changed = _list_changed(row["text"], *before, target)
     history = _load_history(service, row, target, due_ms) if changed else PostHistory((None,), (0,))
-    return _Draft(row, target, changed, due_ms, history)
+    return _UncheckedEdit(row, target, changed, due_ms, history)
 
 
 def _list_changed(
@@ -231,7 +231,7 @@ def _load_history(service: AppContext, row: PostRow, target: ResolvedTarget, due
     )
 
 
-def _join_histories(drafts: Sequence[_Draft]) -> PostHistory:
+def _join_histories(drafts: Sequence[_UncheckedEdit]) -> PostHistory:
     """Join the histories of the posts whose content changes."""
     histories = [draft.history for draft in drafts if draft.changed]
     return PostHistory(
@@ -249,7 +249,7 @@ def _check_passed(
 
 def _plan_all(
     service: AppContext,
-    drafts: Sequence[_Draft],
+    drafts: Sequence[_UncheckedEdit],
     findings: Sequence[preflight.TargetFindings],
     stored: Mapping[str, MediaFacts],
 ) -> list[PlannedEdit]:
@@ -267,7 +267,7 @@ def _plan_all(
 
 
 def _list_warnings(
-    service: AppContext, draft: _Draft, found: preflight.TargetFindings, stored: Mapping[str, MediaFacts]
+    service: AppContext, draft: _UncheckedEdit, found: preflight.TargetFindings, stored: Mapping[str, MediaFacts]
 ) -> Sequence[PublishWarning]:
     names = [f"post {draft.row['id']}"]
     (notes,) = preflight.build_warnings(service, [draft.target], draft.history, draft.due_ms, names)

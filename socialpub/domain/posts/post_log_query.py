@@ -91,21 +91,21 @@ def find_newest(wanted: PostFilter, count: int) -> list[SearchHit]:
     if wanted.is_empty:
         return []
     if wanted.batch is None and wanted.is_named:
-        is_exact = bool(wanted.external_ids)
-        return _find_by_probes(wanted, count) if is_exact or _has_few_named(wanted) else _scan_log(wanted, count)
-    if wanted.text is None or wanted.batch is not None or _has_few(wanted):
-        return _find_by_probes(wanted, count)
-    if search.is_indexed(wanted.text):
-        return _search_index(wanted, wanted.text, count)
-    return _scan_log(wanted, count)
+        if not (wanted.external_ids or _has_few_named(wanted)):
+            return _scan_log(wanted, count)
+    elif wanted.batch is None and wanted.text is not None and not _has_few(wanted):
+        is_indexed = search.is_indexed(wanted.text)
+        return _search_index(wanted, wanted.text, count) if is_indexed else _scan_log(wanted, count)
+    return find_by_probes(_build_probes(wanted), count)
 
 
 # --- By probes ---------------------------------------------------------------------------------------------------
 
 
-def _find_by_probes(wanted: PostFilter, count: int) -> list[SearchHit]:
+def find_by_probes(probes: Iterable[SqlCondition], count: int) -> list[SearchHit]:
+    """Find the newest `count` posts of all probes, newest first."""
     hits: list[SearchHit] = []
-    for statement, values in _build_statements(wanted, HIT_COLUMNS):
+    for statement, values in combine_conditions(probes, HIT_COLUMNS):
         hits += _fetch(statement, values, count)
     return sorted(hits, reverse=True)[:count]
 
@@ -119,19 +119,19 @@ def _has_few(wanted: PostFilter) -> bool:
     if wanted.accounts is None and not wanted.statuses and not wanted.error_codes:
         return False  # all other filters are in the search index
     # Counting only from an index includes rows that other filters would exclude.
-    return has_few(_build_statements(replace(wanted, text=None, schedule=None), "1"))
+    return has_few(_build_probes(replace(wanted, text=None, schedule=None)))
 
 
 def _has_few_named(wanted: PostFilter) -> bool:
     """Return whether the prefix leaves few enough posts to sort them."""
     owner = in_scope("organization", wanted.organization)
-    return has_few(combine_conditions([match_all([owner, spot]) for spot in _named_conditions(wanted)], "1"))
+    return has_few([match_all([owner, spot]) for spot in _named_conditions(wanted)])
 
 
-def has_few(statements: Iterable[Statement]) -> bool:
-    """Return whether the SELECTs together find at most FEW rows."""
+def has_few(probes: Iterable[SqlCondition]) -> bool:
+    """Return whether the probes together find at most `SCAN_MAX` rows."""
     left = SCAN_MAX
-    for statement, values in statements:
+    for statement, values in combine_conditions(probes, "1"):
         left -= sql.fetch_value(f"SELECT count(*) FROM ({statement} LIMIT ?)", (*values, left + 1))
         if left < 0:
             return False
@@ -142,12 +142,8 @@ Statement = tuple[str, tuple[Any, ...]]
 """SELECT statement with its parameters."""
 
 
-def _build_statements(wanted: PostFilter, columns: str) -> Iterator[Statement]:
-    return combine_conditions(_build_probes(wanted), columns)
-
-
 def combine_conditions(conditions: Iterable[SqlCondition], columns: str) -> Iterator[Statement]:
-    """Combine conditions into SELECTs of at most PROBES probes each."""
+    """Combine conditions into SELECTs of at most `PROBES_MAX` probes each."""
     probes = iter(conditions)
     while some := list(itertools.islice(probes, PROBES_MAX)):
         yield (

@@ -16,6 +16,7 @@ from socialpub.domain.posts.post_log_query import (
     ScheduleRange,
     combine_conditions,
     external_id_conditions,
+    find_by_probes,
     has_few,
     schedule_conditions,
 )
@@ -23,7 +24,7 @@ from socialpub.store import search
 from socialpub.store.engine import sql
 from socialpub.store.rows import PostStatus
 from socialpub.store.schema.models import Account
-from socialpub.store.search import HIT_COLUMNS, SearchHit, SqlCondition, in_scope, match_all, match_any
+from socialpub.store.search import SearchHit, SqlCondition, in_scope, match_all, match_any
 
 SORT_MAX = 2000  # posts sorted in memory
 _STATUSES: tuple[str, ...] = get_args(PostStatus)
@@ -56,11 +57,8 @@ def find_newest(wanted: PostFilter, count: int) -> list[SearchHit]:
     if wanted.is_empty:
         return []
     is_bounded = wanted.schedule != ScheduleRange() and not wanted.is_named
-    if is_bounded and has_few(combine_conditions(_build_probes(wanted), "1")):
-        hits: list[SearchHit] = []
-        for statement, values in combine_conditions(_build_probes(wanted, *_row_conditions(wanted)), HIT_COLUMNS):
-            hits += search.find_hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
-        return sorted(hits, reverse=True)[:count]
+    if is_bounded and has_few(_build_probes(wanted)):
+        return find_by_probes(_build_probes(wanted, *_row_conditions(wanted)), count)
     return post_log_query.find_newest(wanted, count)
 
 
@@ -68,11 +66,8 @@ def _should_filter_first(wanted: PostFilter) -> bool:
     """Return whether other indexes serve the filter better; for text, only if much is to read."""
     if wanted.batch is not None or wanted.error_codes or wanted.is_named:
         return True
-    return (
-        wanted.text is not None
-        and search.is_indexed(wanted.text)
-        and not has_few(combine_conditions(_build_probes(wanted), "1"))
-    )
+    is_searched = wanted.text is not None and search.is_indexed(wanted.text)
+    return is_searched and not has_few(_build_probes(wanted))
 
 
 def _sort_hits(hits: list[SearchHit], count: int) -> list[SchedulePosition]:

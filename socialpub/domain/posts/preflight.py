@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -62,33 +62,15 @@ _NO_FINDINGS = TargetFindings()
 async def check_cheap(
     service: AppContext, scope: Scope, targets: Sequence[ResolvedTarget], history: PostHistory
 ) -> list[TargetFindings]:
-    """Run the cheap rules of the platforms, and the media rules that need no bytes.
-
-    Long texts are measured in a pool with a share per organization, so that short ones are not delayed.
-    """
-
-    keys = list(zip(targets, history.recent, strict=True))
-    if _is_short([target.draft.text for target in targets]):
-        return _check_each(service, keys)
-    return await _run_in_pool(service, scope, lambda: _check_each(service, keys))
-
-
-def check_cheap_now(
-    service: AppContext, targets: Sequence[ResolvedTarget], history: PostHistory
-) -> list[TargetFindings]:
-    """Run the cheap rules as `check_cheap` does, in this thread."""
-    return _check_each(service, zip(targets, history.recent, strict=True))
+    """Run the cheap rules of the platforms, and the media rules that need no bytes."""
+    texts = [target.draft.text for target in targets]
+    return await _measure(service, scope, texts, lambda: check_cheap_now(service, targets, history))
 
 
 async def _measure(service: AppContext, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
-    return measure() if _is_short(texts) else await _run_in_pool(service, scope, measure)
-
-
-def _is_short(texts: Sequence[str]) -> bool:
-    return sum(map(len, texts)) <= INLINE_TEXT_MAX
-
-
-async def _run_in_pool(service: AppContext, scope: Scope, measure: Callable[[], T]) -> T:
+    """Measure texts: long ones in a pool with a share per organization, not to delay short ones."""
+    if sum(map(len, texts)) <= INLINE_TEXT_MAX:
+        return measure()
     threads = service.executors.measuring.of(ShareKey(owner=scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, measure)
 
@@ -109,10 +91,12 @@ def _count_text(account: accounts.AccountColumns, draft: Draft) -> TextCount:
     return {"length": found.length, "limit": found.limit, "unit": found.unit}
 
 
-def _check_each(service: AppContext, keys: Iterable[tuple[ResolvedTarget, int]]) -> list[TargetFindings]:
-    """Run the cheap rules on each target, with its recent posts if a rule needs them."""
+def check_cheap_now(
+    service: AppContext, targets: Sequence[ResolvedTarget], history: PostHistory
+) -> list[TargetFindings]:
+    """Run the cheap rules on each target, in this thread, with its recent posts if a rule needs them."""
     no_posts, checked = build_rule_context(service), []
-    for target, recent in keys:
+    for target, recent in zip(targets, history.recent, strict=True):
         around = build_rule_context(service, recent) if recent else no_posts
         found = _evaluate_rules(service, target, target.draft, "cheap", around)
         if found.errors or found.warnings or target.refs:

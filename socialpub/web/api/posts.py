@@ -304,7 +304,7 @@ async def _respond_with_batch(call: RequestContext, batch: str, wait: float) -> 
 
 async def _wait_for_batch(call: RequestContext, batch: str, wait: float) -> BatchBody:
     service = call.service
-    opening = await service.read(lambda: batches.load_body(service, batch))
+    opening = await service.read(lambda: batches.load_body(batch))
     return await batches.wait_for_batch(service, opening, wait)
 
 

@@ -69,7 +69,7 @@ def test_only_a_failure_makes_a_batch_look_failed(mix: tuple[str, ...], narrow: 
         for result, state in zip(batch["results"], mix, strict=True):
             _put(narrow, result["postId"], states[state])
         service = narrow.server.service
-        body = service.read(lambda: batches.load_body(service, batch["id"])).result()
+        body = service.read(lambda: batches.load_body(batch["id"])).result()
     wanted = {0: "queued" if "open" in mix else "published", 3: "failed"}.get(mix.count("failed"), "partial_failed")
     assert body["status"] == wanted
     assert batches.build_response(body).status == (202 if wanted == "queued" else 200)

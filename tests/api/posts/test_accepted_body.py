@@ -56,4 +56,4 @@ def test_the_answer_to_a_scheduled_batch_is_what_its_rows_say(times: int, world:
     for _ in range(times):  # the second warns of a text that was there
         answer = world.post(scheduledAt=world.soon(), text="the same").json()
     service = world.server.service
-    assert answer == service.read(lambda: batches.load_body(service, answer["id"])).result()
+    assert answer == service.read(lambda: batches.load_body(answer["id"])).result()
