@@ -46,10 +46,11 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
     service, at_ms = who.service, request.scheduled_at
     check_future(service, at_ms)
     row = post_log.find(who.scope, post)
-    if row["error"] and json.loads(row["error"]).get("rule") == "publish.outcome_unknown":
+    if _find_rule(row) == "publish.outcome_unknown":
         raise rule_error("post.retry.unsettled")
     if row["status"] in ("failed", "rejected") and post_states.is_waiting_piece(row):
         raise rule_error("post.retry.thread")
+    soon = service.now_ms if at_ms is None else None
     fresh: dict[str, Any] = {
         "error": None,
         "error_code": None,
@@ -57,14 +58,14 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
         "draft_at": None,
         "draft_nonce": None,
         "saved": None,
-        "next_attempt_at": service.now_ms if at_ms is None else None,
-        "due_at": service.now_ms if at_ms is None else None,
+        "next_attempt_at": soon,
+        "due_at": soon,
         "scheduled_at": at_ms,
     }
     name = "retry" if at_ms is None else "retry_at"
     if not post_states.apply(service, tx, name, post, request_id=who.request_id, **fresh):
         raise rule_error("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
-    due, account = service.now_ms if at_ms is None else at_ms, row["account"]
+    due, account = at_ms or service.now_ms, row["account"]
     service.jobs.put(tx, "publish", post, due, account, upstreams.load_share_key(service, account))
     revived = _revive_later(tx, who, row, name, fresh | {"next_attempt_at": None})
     for each in (row, *revived):
@@ -92,10 +93,9 @@ def _find_rule(row: PostRow) -> str | None:
 def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
     """Record how an unknown outcome ended. Raises 409 `post.settle.status` if none is unknown."""
     service, row = who.service, post_log.find(who.scope, post)
-    error = json.loads(row["error"]) if row["error"] else {}
-    if row["status"] != "failed" or error.get("rule") != "publish.outcome_unknown":
+    if row["status"] != "failed" or _find_rule(row) != "publish.outcome_unknown":
         raise rule_error("post.settle.status", f"The post is `{row['status']}` and its outcome is known.")
-    sent_ms = _find_sent_time(post)
+    sent_ms: int | None = _find_unknown(post, Intent.sent_at, Intent.sent_at.is_null(False))
     by = json.dumps({"key": who.scope.key, "user": who.scope.user, "published": request.published})
     Intent.update(settled_by=by, settled_at=service.now_ms).where(
         Intent.post == post, Intent.outcome == "unknown"
@@ -107,45 +107,35 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
         return post_log.load_body(who.scope, post)
     if _revive_later(tx, who, row, "retry", {"error": None, "error_code": None, "tries": 0}):
         _check_address(row["platform"], request)
-    previous = transactions.encode_previous(None, request.uri, None, _find_plan(post))
-    changes = _published_columns(sent_ms or service.now_ms, request)
-    post_states.apply(service, tx, "settle_published", post, request_id=who.request_id, previous=previous, **changes)
+    changes: dict[str, Any] = {
+        "published_at": sent_ms or service.now_ms,
+        "platform_uri": request.uri,
+        "error": None,
+        "error_code": None,
+        "previous": transactions.encode_previous(None, request.uri, None, _find_unknown(post, Intent.plan) or "{}"),
+    }
+    post_states.apply(service, tx, "settle_published", post, request_id=who.request_id, **changes)
     return post_log.load_body(who.scope, post)
 
 
 def _check_address(platform: str, request: SettleRequest) -> None:
     """Raise ApiError unless the rest of the thread can reply to the address that is reported."""
-    support, label = platforms.platform(platform).thread, platforms.platform(platform).label
+    declared = platforms.platform(platform)
+    support, wanted = declared.thread, f"the address of a post on {declared.label}"
     if request.uri is None:
-        message = "The rest of the thread replies to this post, so its address is needed"
-        raise validation.build_schema_error(
-            [validation.build_issue("missing", ["uri"], message, f"the address of a post on {label}", "nothing")]
-        )
-    if support is None or not support.address.fullmatch(request.uri):
-        message = f"The rest of the thread replies to this post, and this is not the address of a post on {label}"
-        raise validation.build_schema_error(
-            [validation.build_issue("value_error", ["uri"], message, f"the address of a post on {label}", "string")]
-        )
+        code, received, problem = "missing", "nothing", "so its address is needed"
+    elif support is None or not support.address.fullmatch(request.uri):
+        code, received, problem = "value_error", "string", f"and this is not {wanted}"
+    else:
+        return
+    message = f"The rest of the thread replies to this post, {problem}"
+    raise validation.build_schema_error([validation.build_issue(code, ["uri"], message, wanted, received)])
 
 
-def _find_plan(post: str) -> str:
-    """Return the plan that was sent with unknown outcome, as JSON."""
-    query = Intent.select(Intent.plan).where(Intent.post == post, Intent.step == "publish", Intent.outcome == "unknown")
-    row = query.order_by(Intent.number.desc()).tuples().first()
-    return row[0] if row and row[0] else "{}"
-
-
-def _find_sent_time(post: str) -> int | None:
-    """Return when the send with unknown outcome was made, if recorded."""
-    query = Intent.select(Intent.sent_at).where(
-        Intent.post == post, Intent.step == "publish", Intent.outcome == "unknown", Intent.sent_at.is_null(False)
-    )
-    row = query.order_by(Intent.number.desc()).tuples().first()
-    return None if row is None else int(row[0])
-
-
-def _published_columns(at_ms: int, request: SettleRequest) -> dict[str, Any]:
-    return {"published_at": at_ms, "platform_uri": request.uri, "error": None, "error_code": None}
+def _find_unknown(post: str, column: Any, *conditions: Any) -> Any:
+    """Return a column of the newest send with unknown outcome; None without one."""
+    unknown = (Intent.post == post, Intent.step == "publish", Intent.outcome == "unknown")
+    return Intent.select(column).where(*unknown, *conditions).order_by(Intent.number.desc()).scalar()
 
 
 def _absent_columns(service: AppContext, row: PostRow) -> dict[str, Any]:
