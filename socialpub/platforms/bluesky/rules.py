@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.contract import MediaLimits, Rule, RuleInput, RuleViolation
@@ -377,5 +377,3 @@ RULES: tuple[Rule, ...] = (
         "github.com/bluesky-social/atproto packages/pds/src/api/com/atproto/repo/putRecord.ts",
     ),
 )
-
-BY_ID: Mapping[str, Rule] = {rule.id: rule for rule in RULES}

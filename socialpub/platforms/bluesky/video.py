@@ -11,11 +11,11 @@ from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.bluesky import video_parts
 from socialpub.platforms.bluesky.blobs import upload
 from socialpub.platforms.bluesky.xrpc import (
+    ask_video_service,
     build_response_error,
     build_rule_error,
     build_unusable_error,
     call,
-    client_for,
     decode_claims,
     find_blob,
     find_server_origin,
@@ -82,28 +82,21 @@ def _did(host: str) -> str:
 
 
 def _check_limits(up: Upstream, token: str) -> None:
-    url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.getUploadLimits"
-    reply = client_for(up, url).request("GET", url, headers={"Authorization": f"Bearer {token}"})
+    reply = ask_video_service(up, "GET", "getUploadLimits", token)
     limits = reply.record()
     if not reply.is_success or limits.get("canUpload") is not False:
         return  # an inconclusive check is repeated at the upload
     said = str(limits.get("message") or limits.get("error") or "")[:300]
     email = "email" in said.lower() or "e-mail" in said.lower()
-    rule = "bluesky.video.email_unverified" if email else "bluesky.video.quota_exhausted"
+    rule = "video.email_unverified" if email else "video.quota_exhausted"
     raise build_rule_error(up, rule, Outcome.REJECTED, said, {"status": reply.status_code, "body": limits})
 
 
 def _upload(up: Upstream, item: DraftMedia, name: str, token: str) -> Json:
     """Upload and return the job; an error with a blob (`already_exists`) is a success."""
-    url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.uploadVideo"
-    reply = client_for(up, url).request(
-        "POST",
-        url,
-        params={"did": up.account.platform_account_id, "name": name},
-        headers={"Authorization": f"Bearer {token}", **_headers(item)},
-        content=whole_file(item),
-        timeout=UPLOAD_SECONDS,
-    )
+    params, file = {"did": up.account.platform_account_id, "name": name}, whole_file(item)
+    sent = {"params": params, "content": file, "timeout": UPLOAD_SECONDS}
+    reply = ask_video_service(up, "POST", "uploadVideo", token, _headers(item), **sent)
     job = _job(reply)
     if find_blob(job) or (reply.is_success and isinstance(job.get("jobId"), str)):
         return job
@@ -113,9 +106,8 @@ def _upload(up: Upstream, item: DraftMedia, name: str, token: str) -> Json:
 
 
 def _poll(up: Upstream, saved: Json) -> Json | Pending:
-    url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.getJobStatus"
     try:
-        reply = client_for(up, url).request("GET", url, params={"jobId": str(saved["job"])})
+        reply = ask_video_service(up, "GET", "getJobStatus", params={"jobId": str(saved["job"])})
     except ApiError as error:
         return _poll_after_error(up, saved, error)
     if not reply.is_success or not _job(reply):
@@ -131,22 +123,22 @@ def _state(up: Upstream, job: Json, saved: Json) -> Json | Pending:
     response = {"body": job}
     if state == "JOB_STATE_FAILED":
         said = str(job.get("message") or job.get("error") or job.get("failureCode") or "")[:300]
-        raise build_rule_error(up, "bluesky.video.job_failed", Outcome.REJECTED, said, response)
+        raise build_rule_error(up, "video.job_failed", Outcome.REJECTED, said, response)
     if state == "JOB_STATE_COMPLETED":
-        raise build_rule_error(up, "bluesky.video.completed_without_blob", Outcome.REJECTED, said=response)
+        raise build_rule_error(up, "video.completed_without_blob", Outcome.REJECTED, said=response)
     return _poll_later(up, saved)
 
 
 def _poll_later(up: Upstream, saved: Json) -> Pending:
     wait = saved["wait"]
     if saved["waited"] + wait > TOTAL_WAIT:
-        raise build_rule_error(up, "bluesky.video.transcode_timeout", Outcome.NOT_SENT)
+        raise build_rule_error(up, "video.transcode_timeout", Outcome.NOT_SENT)
     return Pending(saved | {"waited": saved["waited"] + wait, "wait": min(wait * 1.5, LONGEST_WAIT)}, wait)
 
 
 def _poll_after_error(up: Upstream, saved: Json, error: ApiError) -> Pending:
     if saved["misses"] + 1 >= MISSES_MAX:
-        raise build_rule_error(up, "bluesky.video.job_status_unavailable", Outcome.NOT_SENT, error.message) from error
+        raise build_rule_error(up, "video.job_status_unavailable", Outcome.NOT_SENT, error.message) from error
     return _poll_later(up, saved | {"misses": saved["misses"] + 1})
 
 

@@ -6,18 +6,15 @@ Source: lexicons app.bsky.video.startUpload, uploadPart, finishUpload.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.bluesky.xrpc import (
+    ask_video_service,
     build_response_error,
     build_unusable_error,
-    client_for,
     error_name,
-    parse_origin,
 )
 from socialpub.platforms.contract import DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
@@ -74,7 +71,7 @@ def upload(up: Upstream, item: DraftMedia, name: str, token: str, state: PartUpl
 def _start(up: Upstream, item: DraftMedia, name: str, token: str) -> PartUpload | None:
     size = whole_file(item).size
     body = {"sizeBytes": size, "mimeType": item.content_type, "name": name}
-    reply = _post(up, "startUpload", token, json=body)
+    reply = ask_video_service(up, "POST", "startUpload", token, json=body)
     if not reply.is_success and (reply.status_code in (404, 501) or error_name(reply) in _NO_PARTS):
         return None
     found = _accept(up, reply, token).record()
@@ -91,28 +88,19 @@ def _send_part(up: Upstream, item: DraftMedia, token: str, state: PartUpload) ->
     start = state.done * state.part
     part = FileSlice(item.file, start, min(start + state.part, whole_file(item).size))
     headers = {"Content-Type": "application/octet-stream", "Content-Length": str(part.size)}
-    params = {"jobId": state.job, "partNumber": state.done + 1}
-    reply = _post(up, "uploadPart", token, headers, params=params, content=part, timeout=UPLOAD_SECONDS)
+    sent = {"params": {"jobId": state.job, "partNumber": state.done + 1}, "content": part, "timeout": UPLOAD_SECONDS}
+    reply = ask_video_service(up, "POST", "uploadPart", token, headers, **sent)
     if error_name(reply) != "UploadAlreadyCompleted":
         _accept(up, reply, token)
 
 
 def _finish(up: Upstream, token: str, state: PartUpload) -> Json:
     """Finish and return the job to poll: an older one for a video that is known."""
-    reply = _accept(up, _post(up, "finishUpload", token, json={"jobId": state.job}), token)
+    reply = _accept(up, ask_video_service(up, "POST", "finishUpload", token, json={"jobId": state.job}), token)
     job, status = reply.record().get("completedJobId"), reply.record().get("jobStatus")
     if not isinstance(job, str) or not job or not isinstance(status, dict):
         raise build_unusable_error(up, "video", reply)
     return status | {"jobId": job}
-
-
-def _post(
-    up: Upstream, method: str, token: str, headers: Mapping[str, str] | None = None, **sent: Any
-) -> UpstreamResponse:
-    url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.{method}"
-    return client_for(up, url).request(
-        "POST", url, headers={"Authorization": f"Bearer {token}", **(headers or {})}, **sent
-    )
 
 
 def _accept(up: Upstream, reply: UpstreamResponse, token: str) -> UpstreamResponse:

@@ -15,7 +15,6 @@ from socialpub.base.http import HttpClient, UpstreamResponse
 from socialpub.base.security.crypto import decode_base64url
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
-from socialpub.platforms.bluesky.rules import BY_ID
 from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify
 from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_record
 
@@ -200,8 +199,22 @@ def _send(
     return client_for(up, url).request(method, url, headers=auth | headers, **sent)
 
 
+def ask_video_service(
+    up: Upstream,
+    method: Literal["GET", "POST"],
+    name: str,
+    token: str = "",
+    headers: Mapping[str, str] | None = None,
+    **sent: Any,
+) -> UpstreamResponse:
+    """Call the video service's method `app.bsky.video.NAME` and return its response, whatever it is."""
+    url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.{name}"
+    auth = {"Authorization": f"Bearer {token}"} if token else {}
+    return client_for(up, url).request(method, url, headers={**auth, **(headers or {})}, **sent)
+
+
 _ERRORS = ErrorFactory(PLATFORM, REPLIES, WORDS)
-build_unusable_error = _ERRORS.build_unusable
+build_rule_error, build_unusable_error = _ERRORS.build_violation, _ERRORS.build_unusable
 build_worded_error = _ERRORS.build_classified
 
 
@@ -225,11 +238,6 @@ def build_classified_error(
     """Build the error of a classified response, with secrets redacted."""
     shown = redact_response(up, reply, *secrets)
     return _ERRORS.build_reported(up, step, found, shown, _error_text(shown))
-
-
-def build_rule_error(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json | None = None) -> ApiError:
-    """Build the error of a rule violated by something other than an error response."""
-    return BY_ID[rule].error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
 
 
 def build_error(up: Upstream, found: Verdict, message: str, said: Json | None = None) -> ApiError:

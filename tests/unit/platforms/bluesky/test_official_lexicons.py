@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Request, UpstreamResponse
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.bluesky.rules import BY_ID
+from socialpub.platforms.bluesky.rules import RULES
 from socialpub.platforms.bluesky.xrpc import error_name
 from socialpub.platforms.contract import (
     Absent,
@@ -244,7 +244,7 @@ def test_our_limits_are_the_lexicons() -> None:
         ],
         "bluesky.hashtag.max_graphemes": tag["maxGraphemes"],
     }
-    assert {name: BY_ID[name].limit for name in limits} == limits
+    assert {rule.id: rule.limit for rule in RULES if rule.id in limits} == limits
 
 
 # --- Recorded answers -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.declaration import BlueskyOptions, BlueskySite
-from socialpub.platforms.bluesky.rules import BY_ID
+from socialpub.platforms.bluesky.rules import RULES
 from socialpub.platforms.contract import (
     Connector,
     ConnectorAccount,
@@ -132,7 +132,7 @@ def test_every_row_with_a_check_is_in_the_table_above() -> None:
 
 
 def test_every_rule_that_an_answer_can_carry_has_a_row() -> None:
-    assert {verdict.rule for verdict in bluesky.REPLIES.values() if verdict.rule} <= set(BY_ID)
+    assert {verdict.rule for verdict in bluesky.REPLIES.values() if verdict.rule} <= {rule.id for rule in RULES}
 
 
 def test_only_advice_is_a_warning() -> None:
@@ -159,7 +159,8 @@ def test_the_counter_leaves_a_mark_before_the_text_out() -> None:
 
 
 def test_the_words_of_a_row_say_its_limit() -> None:
-    assert BY_ID["bluesky.text.max_bytes"].message == "A Bluesky post can have at most 3,000 bytes in UTF-8."
+    (row,) = [rule for rule in RULES if rule.id == "bluesky.text.max_bytes"]
+    assert row.message == "A Bluesky post can have at most 3,000 bytes in UTF-8."
 
 
 @pytest.mark.parametrize(
