@@ -7,7 +7,7 @@ from typing import Any
 
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.key_scopes import KeyScopeName
-from socialpub.base.runtime import format_iso
+from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.base.security import crypto
 from socialpub.domain.context.app_context import AppContext
 from socialpub.store.engine import sql
@@ -15,7 +15,7 @@ from socialpub.store.queries import authentication
 from socialpub.store.schema.models import Session, User
 
 LAST_USED_INTERVAL_MS = 60_000
-SESSION_IDLE_MS = 30 * 24 * 3600 * 1000
+SESSION_IDLE_MS = 30 * DAY_MS
 KEY_LABELS = ("live", "test")
 
 
@@ -43,6 +43,16 @@ class Scope:
     def has_account(self, account: str) -> bool:
         """Return whether the key may use an account of its organization and profile."""
         return self.accounts is None or account in self.accounts
+
+    def filter(self, model: Any) -> Any:
+        """Return the condition that rows are of the organization, and of the profile if there is one."""
+        here = model.organization == self.organization
+        return here if self.profile is None else here & (model.profile == self.profile)
+
+    @property
+    def user_filter(self) -> Any:
+        """Condition that a row of users is the signed-in one."""
+        return (User.id == self.user) & (User.organization == self.organization)
 
     @property
     def account_list(self) -> str | None:

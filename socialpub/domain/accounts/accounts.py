@@ -27,7 +27,7 @@ from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, Job
 from socialpub.store.queries import maintenance
 from socialpub.store.rows import AccountRow
-from socialpub.store.schema.models import Account, Post, find_row_where, get_row
+from socialpub.store.schema.models import Account, Post, find_row_where, find_rows, get_row
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -90,21 +90,15 @@ def find(scope: Scope, account: str) -> AccountRow:
 
 def find_including_disconnected(scope: Scope, account: str) -> AccountRow:
     """Load an account's row, even if disconnected. Raises ApiError `not_found`."""
-    query = Account.select().where(Account.id == account, Account.organization == scope.organization)
-    if scope.profile:
-        query = query.where(Account.profile == scope.profile)
-    row: AccountRow | None = query.dicts().first() if scope.has_account(account) else None
-    if row is None:
+    row: AccountRow | None = find_row_where(Account, Account.id == account, scope.filter(Account))
+    if row is None or not scope.has_account(account):
         raise _build_not_found()
     return row
 
 
 def list_listed(scope: Scope) -> list[AccountRow]:
     """List the accounts that a key is limited to, in its profile, even if disconnected."""
-    query = Account.select().where(Account.organization == scope.organization, Account.id.in_(scope.accounts))
-    if scope.profile:
-        query = query.where(Account.profile == scope.profile)
-    return list(query.dicts())
+    return find_rows(Account, scope.filter(Account), Account.id.in_(scope.accounts))
 
 
 def _build_not_found() -> ApiError:

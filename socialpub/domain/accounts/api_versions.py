@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
+from socialpub.base.runtime import DAY_MS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.schemas.common import parse_instant
@@ -23,7 +24,7 @@ from socialpub.store.queries import api_versions as statements
 
 log = logging.getLogger("socialpub.versions")
 
-NOTICE_MS = 90 * 86_400_000
+NOTICE_MS = 90 * DAY_MS
 CHECK_SECONDS = 86_400.0
 NOTICE_BATCH = 100  # organizations notified per transaction
 RETIRED_RULE_SUFFIX = ".version.retired"  # suffix of the rules for a refused version

@@ -49,7 +49,7 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.kit import oauth
 from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow, ConnectAttemptRow
-from socialpub.store.schema.models import Account, ConnectAttempt, find_rows
+from socialpub.store.schema.models import Account, ConnectAttempt, find_row_where, find_rows
 
 log = logging.getLogger("socialpub.connect")
 
@@ -292,13 +292,13 @@ async def complete_with_fields(
 
 
 def _find_attempt(service: AppContext, scope: Scope, name: str, state: str) -> ConnectAttemptRow | None:
-    query = ConnectAttempt.select().where(
+    row: ConnectAttemptRow | None = find_row_where(
+        ConnectAttempt,
         ConnectAttempt.id == crypto.digest(state),
         ConnectAttempt.organization == scope.organization,
         ConnectAttempt.platform == name,
         ConnectAttempt.ends_at > service.now_ms,
     )
-    row: ConnectAttemptRow | None = query.dicts().first()
     return row if row is not None and _is_same_session(service, scope, row) else None
 
 

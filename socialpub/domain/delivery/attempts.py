@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.runtime import format_iso
+from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.context.app_context import AppContext
 
 log = logging.getLogger("socialpub.webhooks")
@@ -16,7 +16,7 @@ log = logging.getLogger("socialpub.webhooks")
 RESPONSE_BYTES_MAX = 2 * 1024  # bytes of a response body that are read and stored
 RETRY_AFTER_MAX = 3600  # longest honored Retry-After, in seconds
 TOO_MANY_REQUESTS = 429
-DISABLE_AFTER_MS = 5 * 24 * 3600 * 1000
+DISABLE_AFTER_MS = 5 * DAY_MS
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,7 @@ SubscriptionModel = type[WebhookEndpoint] | type[NotificationChannel]
 
 def _scope_filter(model: SubscriptionModel, scope: Scope) -> Any:
     """Select the rows of the scope that are not deleted."""
-    here = _organization_filter(model, scope)
-    if scope.profile is not None:
-        here &= model.profile == scope.profile
+    here = scope.filter(model) & model.deleted_at.is_null()
     if scope.accounts is not None:
         here &= SQL(select_within("?"), (scope.account_list,))
     return here
@@ -42,12 +40,8 @@ def find(model: SubscriptionModel, scope: Scope, id: str, name: str) -> Any:
 
 def count(model: SubscriptionModel, scope: Scope) -> int:
     """Count the rows of the whole organization that are not deleted."""
-    found: int = model.select().where(_organization_filter(model, scope)).count()
+    found: int = model.select().where(model.organization == scope.organization, model.deleted_at.is_null()).count()
     return found
-
-
-def _organization_filter(model: SubscriptionModel, scope: Scope) -> Any:
-    return (model.organization == scope.organization) & model.deleted_at.is_null()
 
 
 def list_changes(request: EndpointChange | ChannelChange, now: int) -> dict[str, object]:

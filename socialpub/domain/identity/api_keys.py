@@ -20,7 +20,7 @@ from socialpub.domain.schemas.api_keys import KeyBody, KeyRequest, MintedKeyBody
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.rows import ApiKeyRow
-from socialpub.store.schema.models import ApiKey
+from socialpub.store.schema.models import ApiKey, find_row_where
 
 
 def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) -> ActionResult:
@@ -132,9 +132,7 @@ def to_body(row: ApiKeyColumns) -> KeyBody:
 
 def get_body(scope: Scope, key: str) -> KeyBody:
     """Load a key of the organization. Raises ApiError `not_found`."""
-    row: ApiKeyRow | None = (
-        ApiKey.select().where(ApiKey.id == key, ApiKey.organization == scope.organization).dicts().first()
-    )
+    row: ApiKeyRow | None = find_row_where(ApiKey, ApiKey.id == key, ApiKey.organization == scope.organization)
     if row is None:
         raise build_not_found()
     return to_body(row)

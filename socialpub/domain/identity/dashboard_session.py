@@ -73,20 +73,20 @@ def set_zone(tx: Tx, who: Actor, zone: str | None) -> ActionResult:
     """Set the time zone of the user; None: the browser's. Raises ApiError if unknown."""
     if zone is not None and zone not in list_zones():
         raise ApiError("validation_failed", "There is no such time zone.")
-    User.update(zone=zone).where(User.id == who.scope.user, User.organization == who.scope.organization).execute()
+    User.update(zone=zone).where(who.scope.user_filter).execute()
     return _build_result(who)
 
 
 def load_views(scope: Scope) -> dict[str, str]:
     """Return the user's saved filters of the list of posts: their query strings, by name."""
-    views = User.select(User.views).where(User.id == scope.user, User.organization == scope.organization).scalar()
+    views = User.select(User.views).where(scope.user_filter).scalar()
     return json.loads(views) if views else {}
 
 
 def save_view(tx: Tx, who: Actor, name: str, query: str) -> ActionResult:
     """Save a query under a name; an empty one deletes the view. Raises ApiError beyond limits."""
     saved = VIEWS.change(load_views(who.scope), name, query)
-    User.update(views=saved).where(User.id == who.scope.user, User.organization == who.scope.organization).execute()
+    User.update(views=saved).where(who.scope.user_filter).execute()
     return _build_result(who)
 
 

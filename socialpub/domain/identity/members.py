@@ -27,6 +27,7 @@ from socialpub.store.schema.models import (
     RecoveryCode,
     RemovedUser,
     User,
+    find_row_where,
     find_rows,
 )
 
@@ -104,9 +105,7 @@ def is_last_owner(scope: Scope, member: str) -> bool:
 
 
 def _find_row(scope: Scope, member: str) -> UserRow:
-    row: UserRow | None = (
-        User.select().where(User.id == member, User.organization == scope.organization).dicts().first()
-    )
+    row: UserRow | None = find_row_where(User, User.id == member, User.organization == scope.organization)
     if row is None:
         raise ApiError("not_found", "There is no member with this id.")
     return row

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from socialpub.base.errors import ApiError
+from socialpub.base.runtime import DAY_MS
 from socialpub.base.security import crypto
 from socialpub.domain.access import authentication
 from socialpub.domain.access.actor import ActionResult, Actor
@@ -15,7 +16,6 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Device, Session
 
-DAY_MS = 24 * 3600 * 1000
 COOKIE_MS = 400 * DAY_MS  # browsers keep no cookie longer; the server ends an idle session earlier
 DEVICE_MS = 365 * DAY_MS
 DEVICES_MAX = 20

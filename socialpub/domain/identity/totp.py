@@ -63,7 +63,7 @@ def turn_on(tx: Tx, who: Actor, secret: str, code: str) -> ActionResult:
         raise ApiError("validation_failed", "This is not the current code of the app.", rule="code")
     user = str(who.scope.user)
     sealed = who.service.runtime.vault.seal(secret.encode(), _get_seal_place(user))
-    User.update(totp=sealed, totp_step=step).where(_select_own(who.scope)).execute()
+    User.update(totp=sealed, totp_step=step).where(who.scope.user_filter).execute()
     return _replace_codes(tx, who)
 
 
@@ -110,7 +110,7 @@ def _replace_codes(tx: Tx, who: Actor) -> ActionResult:
 
 def is_enabled(scope: Scope) -> bool:
     """Return whether the user of this scope has a second factor."""
-    return bool(User.select().where(_select_own(scope), User.totp.is_null(False)).exists())
+    return bool(User.select().where(scope.user_filter, User.totp.is_null(False)).exists())
 
 
 def is_required(user: str) -> bool:
@@ -161,10 +161,6 @@ def _format_code(random: bytes) -> str:
 
 def _digest(user: str, code: str) -> str:
     return crypto.digest(f"{user} {code.lower().replace('-', '')}")
-
-
-def _select_own(scope: Scope) -> object:
-    return (User.id == scope.user) & (User.organization == scope.organization)
 
 
 def _get_seal_place(user: str) -> tuple[str, str, str]:

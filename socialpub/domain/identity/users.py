@@ -118,11 +118,9 @@ def set_password(tx: Tx, who: Actor, email: str, password_hash: str) -> dict[str
 
 def change_password(tx: Tx, who: Actor, password_hash: str) -> ActionResult:
     """Set the actor's password, end their other sessions and forget their devices."""
-    scope = who.scope
-    mine = (User.id == scope.user) & (User.organization == scope.organization)
-    User.update(password=password_hash).where(mine).execute()
+    User.update(password=password_hash).where(who.scope.user_filter).execute()
     sessions.end_others(tx, who)
-    return ActionResult({}, subject=scope.user)
+    return ActionResult({}, subject=who.scope.user)
 
 
 def build_field_error(field: str, message: str, status: int = 400) -> ApiError:

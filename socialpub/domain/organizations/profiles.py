@@ -18,7 +18,7 @@ from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import post_json
 from socialpub.store.rows import ProfileRow
-from socialpub.store.schema.models import Account, ApiKey, Organization, Profile, User, get_row
+from socialpub.store.schema.models import Account, ApiKey, Organization, Profile, User, find_row_where, get_row
 
 # --- Organizations -----------------------------------------------------------------------------------------------
 
@@ -166,11 +166,9 @@ def get_body(scope: Scope, profile: str) -> ProfileBody:
 
 
 def _find_row(scope: Scope, profile: str) -> ProfileRow:
-    query = Profile.select().where(
-        Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
-    )
-    row: ProfileRow | None = query.dicts().first() if scope.profile in (None, profile) else None
-    if row is None:
+    here = (Profile.organization == scope.organization) & Profile.deleted_at.is_null()
+    row: ProfileRow | None = find_row_where(Profile, Profile.id == profile, here)
+    if row is None or scope.profile not in (None, profile):
         raise ApiError("not_found", "There is no profile with this id.")
     return row
 

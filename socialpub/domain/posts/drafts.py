@@ -42,7 +42,7 @@ PAGE_BYTES_MAX = 4 * 1024 * 1024  # of content, unless the first draft has more
 
 def find(scope: Scope, draft: str) -> PostDraftRow:
     """Load a draft of the scope. Raises ApiError `not_found`."""
-    row = find_row_where(PostDraft, _select_visible(scope) & (PostDraft.id == draft))
+    row = find_row_where(PostDraft, PostDraft.id == draft, scope.filter(PostDraft))
     if row is None or not all(map(scope.has_account, _list_accounts(load_content(row)))):
         raise ApiError("not_found", "There is no draft with this id.")
     return row
@@ -51,11 +51,6 @@ def find(scope: Scope, draft: str) -> PostDraftRow:
 def _list_accounts(content: draft_contents.Content) -> list[str]:
     """List the accounts that a content names."""
     return [target["accountId"] for target in content.get("targets", ()) if "accountId" in target]
-
-
-def _select_visible(scope: Scope) -> Any:
-    here = PostDraft.organization == scope.organization
-    return here & (PostDraft.profile == scope.profile) if scope.profile else here
 
 
 def get_scope(row: PostDraftRow) -> Scope:

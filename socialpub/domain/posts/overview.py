@@ -13,6 +13,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from socialpub.base.errors import ApiError
+from socialpub.base.runtime import DAY_MS
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
@@ -26,7 +27,7 @@ from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import overview, post_json
 
-FAILURE_WINDOW_MS = 7 * 24 * 3600 * 1000
+FAILURE_WINDOW_MS = 7 * DAY_MS
 OVERDUE_AFTER_MS = 60_000  # beyond this a post is overdue, not merely in progress
 FAILURES_MAX = 500
 UNKNOWN_MAX = 20

@@ -21,7 +21,7 @@ from socialpub.store import casefold
 from socialpub.store.engine import sql
 from socialpub.store.queries import post_json
 from socialpub.store.rows import AccountRow, PostRow
-from socialpub.store.schema.models import Account, Post, get_row
+from socialpub.store.schema.models import Account, Post, find_row_where, get_row
 from socialpub.store.search import SearchHit
 
 LISTING = "posts"
@@ -71,10 +71,7 @@ def to_body(row: PostRow, account: AccountRow) -> PostBody:
 
 def find(scope: Scope, post: str) -> PostRow:
     """Load a post of the scope. Raises ApiError `not_found`."""
-    query = Post.select().where(Post.id == post, Post.organization == scope.organization)
-    if scope.profile:
-        query = query.where(Post.profile == scope.profile)
-    row: PostRow | None = query.dicts().first()
+    row: PostRow | None = find_row_where(Post, Post.id == post, scope.filter(Post))
     if row is None or not scope.has_account(row["account"]):
         raise _not_found()
     return row

@@ -6,7 +6,7 @@ import base64
 import json
 
 from socialpub.base.errors import rule_error
-from socialpub.base.runtime import format_iso
+from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
@@ -20,7 +20,7 @@ from socialpub.store.schema.models import WebhookEndpoint
 
 PREFIX = "whe_"
 MAX_PER_ORGANIZATION = 200
-SECRET_OVERLAP_MS = 24 * 3600 * 1000
+SECRET_OVERLAP_MS = DAY_MS
 SECRET_BYTES = 32
 
 
