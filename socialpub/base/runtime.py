@@ -121,9 +121,7 @@ def _get_policy(guarded: bool, resolver: outbound.Resolver) -> outbound.Connecti
     return outbound.ConnectionPolicy(guarded, resolver)
 
 
-def load_vault(
-    settings: config.Settings, entropy: crypto.Entropy = SYSTEM_ENTROPY, *, needed: Collection[str] = ()
-) -> crypto.Vault:
+def load_vault(settings: config.Settings, *, needed: Collection[str] = ()) -> crypto.Vault:
     """Return the vault of the configured master keys, or of the key file.
 
     The key file is created unless a key is `needed`: these are ids of keys with which something is encrypted. Raise
@@ -132,12 +130,12 @@ def load_vault(
     named = settings.security.encryption_keys
     try:
         keys = [crypto.parse_master_key(text) for text in named]
-        keys = keys or _load_key_file(settings.key_file, entropy, make=not needed)
+        keys = keys or _load_key_file(settings.key_file, make=not needed)
         _check_required_keys(keys, needed, settings.key_file)
     except ValueError as error:
         where = "security.encryption_keys" if named else str(settings.key_file)
         raise config.ConfigError(f"{where}: {error}") from error
-    return crypto.Vault(keys, entropy, None if named else functools.partial(read_key_file, settings.key_file))
+    return crypto.Vault(keys, SYSTEM_ENTROPY, None if named else functools.partial(read_key_file, settings.key_file))
 
 
 def read_key_file(key_file: Path) -> list[crypto.MasterKey]:
@@ -182,21 +180,21 @@ def find_key_problem(settings: config.Settings, needed: str) -> str | None:
     return None if needed in available else "the key file holds another key"
 
 
-def _load_key_file(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
+def _load_key_file(path: Path, *, make: bool) -> list[crypto.MasterKey]:
     try:
-        return _read_or_create_key_file(path, entropy, make)
+        return _read_or_create_key_file(path, make)
     except OSError as error:
         why = os_errors.find_access_problem(path) or os_errors.describe(error)
         raise ValueError(f"the key file cannot be used: {why}{private_files.suggest_chown(path)}") from error
 
 
-def _read_or_create_key_file(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
+def _read_or_create_key_file(path: Path, make: bool) -> list[crypto.MasterKey]:
     if not path.exists():
         if not make:
             raise ValueError("the key file is missing; restore it from your backup, secrets cannot be read without it")
         private_files.make_folder(path.parent)
         with os.fdopen(private_files.create(path), "w") as file:
-            file.write(crypto.format_master_keys([crypto.MasterKey(entropy(32))]).decode())
+            file.write(crypto.format_master_keys([crypto.MasterKey(SYSTEM_ENTROPY(32))]).decode())
             file.flush()
             os.fsync(file.fileno())
     if path.stat().st_mode & 0o077:

@@ -171,7 +171,7 @@ def apply_published(service: AppContext, tx: Tx, outs: Sequence[PublishedUpdate]
         theirs.setdefault(out.organization, []).append((out, row))
     by_audience = [
         (
-            events.load_audience(service, some[0][1]["organization"], number),
+            events.load_audience(some[0][1]["organization"], number),
             [_build_published_event(row) for _, row in some],
         )
         for number, some in theirs.items()

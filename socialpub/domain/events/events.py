@@ -52,7 +52,7 @@ class EventAudience(NamedTuple):
     receivers: Sequence[EventReceiver]
 
 
-def load_audience(service: AppContext, organization: str, number: int) -> EventAudience:
+def load_audience(organization: str, number: int) -> EventAudience:
     """Load the receivers. Call in the transaction that emits the events."""
     return EventAudience(organization, number, tuple(sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,))))
 

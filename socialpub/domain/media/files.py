@@ -87,10 +87,10 @@ def check_folder(service: AppContext) -> None:
         raise rule_error("storage.unavailable", f"Media cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
 
 
-def check_space(folder: Path, size: int = 0) -> None:
-    """Raise ApiError `storage.unavailable` if `size` bytes would leave less than the reserve."""
+def check_space(folder: Path) -> None:
+    """Raise ApiError `storage.unavailable` if less than the reserve is free."""
     with contextlib.suppress(FileNotFoundError):
-        if shutil.disk_usage(folder).free - size < RESERVE_BYTES:
+        if shutil.disk_usage(folder).free < RESERVE_BYTES:
             raise rule_error("storage.unavailable", "There is no room for more media.", retry_after=FULL_RETRY_SECONDS)
 
 

@@ -471,14 +471,8 @@ def load_assets(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
     return {row["id"]: row for row in find_rows(Media, Media.id.in_(ids))} if ids else {}
 
 
-def build_draft_items(
-    service: AppContext, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, MediaRow]
-) -> tuple[DraftMedia, ...]:
-    """Build the items without bytes and facts, for cheap checks."""
-    return tuple(_build_item(service, ref, assets) for ref in refs)
-
-
-def _build_item(service: AppContext, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> DraftMedia:
+def build_draft_item(service: AppContext, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> DraftMedia:
+    """Build an item without bytes and facts, for cheap checks."""
     alt = ref.get("altText")
     if "mediaId" not in ref:
         return DraftMedia(ref["kind"], alt, ref.get("url"))
@@ -506,7 +500,7 @@ def build_item(
     assets: Mapping[str, MediaRow],
 ) -> DraftMedia:
     """Build one item with bytes and facts. Raises `preflight_failed` if unavailable."""
-    item, name = _build_item(service, ref, assets), f"Media item {index + 1}"
+    item, name = build_draft_item(service, ref, assets), f"Media item {index + 1}"
     try:
         path, facts = _locate_file(service, fetched, batch, ref, assets)
     except ApiError as error:

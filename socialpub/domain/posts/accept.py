@@ -700,7 +700,7 @@ def _emit_events(
     """Emit the post events by organization, and the quota events."""
     batches_by_organization = [
         (
-            events.load_audience(service, group.id, group.plans[0].organization),
+            events.load_audience(group.id, group.plans[0].organization),
             post_states.build_accepted_events(
                 [
                     _build_new_post(plan, target, numbers[target.post], now)

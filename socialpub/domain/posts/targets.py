@@ -367,4 +367,4 @@ def build_item(service: AppContext, ref: RawMediaRef, assets: dict[str, MediaRow
     if "bytesBase64" in ref:
         url = library.public_url(service, "med_" + "0" * 22, _SAMPLE_TYPES[ref["kind"]])
         return DraftMedia(ref["kind"], ref.get("altText"), url, stored=True)
-    return library.build_draft_items(service, [ref], assets)[0]
+    return library.build_draft_item(service, ref, assets)

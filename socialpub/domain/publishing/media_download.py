@@ -30,7 +30,7 @@ def start_downloads(
     """
     post = snapshot.post
     fetched.set_organization(post["batch"], post["organization"])
-    items = library.build_draft_items(service, json.loads(post["media"]), snapshot.assets)
+    items = tuple(library.build_draft_item(service, ref, snapshot.assets) for ref in json.loads(post["media"]))
     urls = library.list_urls(post["platform"], post["media"], replace(draft, items=items))
     try:
         downloads = [fetched.start_fetch(post["batch"], url) for url in urls]

@@ -62,7 +62,7 @@ def parse_value(model: type[M], value: Any) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise convert_error(model, error, more=lambda: list_publish_issues(value) if is_complete else []) from error
+        raise _convert_error(model, error, lambda: list_publish_issues(value) if is_complete else []) from error
 
 
 def find_publish_request(model: type[BaseModel], value: Any) -> dict[str, Any] | None:
@@ -96,23 +96,20 @@ def _is_empty_target(request: Mapping[str, Any], target: Mapping[str, Any]) -> b
     return not ("text" in target or "text" in request or media or "options" in target)
 
 
-def parse_object(model: type[M], value: Mapping[str, Any], at: Sequence[str | int] = ()) -> M:
-    """Validate an object found at `at` in the body (options, query parameters)."""
+def parse_object(model: type[M], value: Mapping[str, Any]) -> M:
+    """Validate an object, such as query parameters. Raises ApiError `validation_failed`."""
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:
-        raise convert_error(model, error, at) from error
+        raise _convert_error(model, error) from error
 
 
-def convert_error(
-    model: type[BaseModel],
-    error: ValidationError,
-    at: Sequence[str | int] = (),
-    more: Callable[[], list[dict[str, Any]]] = list,
+def _convert_error(
+    model: type[BaseModel], error: ValidationError, more: Callable[[], list[dict[str, Any]]] = list
 ) -> ApiError:
     """Convert pydantic's issues, then `more`; `rule` is the path of the first."""
     raw = error.errors(include_url=False)[:ISSUES_MAX]
-    shown = [_convert_issue(entry, at) for entry in raw]
+    shown = [_convert_issue(entry) for entry in raw]
     hinted = [n for n, entry in enumerate(raw) if entry["type"] in _HINTED_TYPES][:HINTS_MAX]
     told = filter(None, (_add_hint(model, raw[n], shown[n]) for n in hinted))
     return build_schema_error([*shown, *more()][:ISSUES_MAX], " ".join(told) or None)
@@ -141,10 +138,10 @@ def _end_sentence(text: str) -> str:
     return text if text.endswith("?") else f"{text}."
 
 
-def _convert_issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
+def _convert_issue(entry: Any) -> dict[str, Any]:
     """Convert an issue; a missing or unknown union tag becomes an issue of the tag field."""
     kind = _TYPE_ALIASES.get(entry["type"], entry["type"])
-    path, ctx = [*at, *_strip_tags(entry["loc"])], entry.get("ctx", {})
+    path, ctx = _strip_tags(entry["loc"]), entry.get("ctx", {})
     if kind == "union_tag_not_found":
         tag = ctx["discriminator"].strip("'")
         return build_issue("missing", [*path, tag], _TAG_MESSAGES[tag], _EXPECTED_TEXTS["missing"], "nothing")
