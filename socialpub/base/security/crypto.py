@@ -201,7 +201,7 @@ def decode_base64url(text: str) -> bytes:
 
 
 def hash_base64url(text: str) -> str:
-    """Return the SHA-256 of a text in base64url: a PKCE challenge S256 (RFC 7636, 4.2), a thumbprint."""
+    """Return the SHA-256 of a text in base64url: a PKCE challenge S256 (RFC 7636, 4.2)."""
     return encode_base64url(hashlib.sha256(text.encode()).digest())
 
 

@@ -45,7 +45,7 @@ class Scope:
         return self.accounts is None or account in self.accounts
 
     def filter(self, model: Any) -> Any:
-        """Return the condition that rows are of the organization, and of the profile if there is one."""
+        """Return the condition that rows are of the organization, and of the profile if any."""
         here = model.organization == self.organization
         return here if self.profile is None else here & (model.profile == self.profile)
 

@@ -68,7 +68,7 @@ async def check_cheap(
 
 
 async def _measure(service: AppContext, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
-    """Measure texts: long ones in a pool with a share per organization, not to delay short ones."""
+    """Measure texts: long ones in a pool shared by organization, not to delay short ones."""
     if sum(map(len, texts)) <= INLINE_TEXT_MAX:
         return measure()
     threads = service.executors.measuring.of(ShareKey(owner=scope.organization))
@@ -94,7 +94,7 @@ def _count_text(account: accounts.AccountColumns, draft: Draft) -> TextCount:
 def check_cheap_now(
     service: AppContext, targets: Sequence[ResolvedTarget], history: PostHistory
 ) -> list[TargetFindings]:
-    """Run the cheap rules on each target, in this thread, with its recent posts if a rule needs them."""
+    """Run the cheap rules on each target, here, with its recent posts if a rule needs them."""
     no_posts, checked = build_rule_context(service), []
     for target, recent in zip(targets, history.recent, strict=True):
         around = build_rule_context(service, recent) if recent else no_posts

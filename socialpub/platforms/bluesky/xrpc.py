@@ -207,7 +207,7 @@ def ask_video_service(
     headers: Mapping[str, str] | None = None,
     **sent: Any,
 ) -> UpstreamResponse:
-    """Call the video service's method `app.bsky.video.NAME` and return its response, whatever it is."""
+    """Call `app.bsky.video.NAME` of the video service; return its response, also a refusal."""
     url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.{name}"
     auth = {"Authorization": f"Bearer {token}"} if token else {}
     return client_for(up, url).request(method, url, headers={**auth, **(headers or {})}, **sent)

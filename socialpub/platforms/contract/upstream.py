@@ -63,7 +63,7 @@ class ConfiguredSite(ScopedSite):
 
 
 def derive_addresses(values: Any, is_own: Callable[[str], bool] = lambda _: False, /, **paths: str) -> Any:
-    """Derive the other addresses in a platform's settings from `api_base`, unless that is its own.
+    """Derive the other addresses in a platform's settings from an `api_base` not its own.
 
     For test servers. Addresses that are set stay.
     """
