@@ -77,7 +77,7 @@ KNOWN = {
     "posts/accept": {"_check_repeats"},
     "posts/batches": {"is_finished", "load_body", "load_finished_body"},
     "posts/calendar": {"_load_posts"},
-    "posts/post_actions": {"_find_plan", "_find_sent_time"},
+    "posts/post_actions": {"_find_unknown"},
     "posts/post_log": {"_load_filtered"},
     "posts/preflight": {"_count_recent", "find_repeated"},
     "posts/request_lookup": {"load_connected"},
