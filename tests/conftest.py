@@ -264,45 +264,28 @@ def server(make_server: Callable[..., AppServer]) -> AppServer:
 @pytest.fixture
 def alice(server: AppServer) -> Person:
     """Owner of an organization, with an org-wide key and a Bluesky account in its profile `default`."""
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
-    return alice
+    return server.connected_person("Alice")
 
 
 @pytest.fixture
-def bob(server: AppServer, alice: Person) -> Person:
-    """In Alice's organization, with a profile of his own and a key that is bound to it."""
-    bob = server.person("Bob", organization=alice.organization, bound=True)
-    server.connect_bluesky(bob)
-    return bob
+def world(server: AppServer, alice: Person) -> RequestCast:
+    return RequestCast(server, alice)
 
 
 @pytest.fixture
-def charlie(server: AppServer) -> Person:
-    """Another organization."""
-    charlie = server.person("Charlie")
-    server.connect_bluesky(charlie)
-    return charlie
+def bob(world: RequestCast) -> Person:
+    return world.bob
 
 
 @pytest.fixture
-def world(server: AppServer, alice: Person, bob: Person, charlie: Person) -> RequestCast:
-    return RequestCast(server, alice, bob, charlie)
+def charlie(world: RequestCast) -> Person:
+    return world.charlie
 
 
 @pytest.fixture
 def world_of() -> Callable[[AppServer], RequestCast]:
     """The cast on a server with settings of the test's own."""
-
-    def make(server: AppServer) -> RequestCast:
-        alice = server.person("Alice")
-        bob = server.person("Bob", organization=alice.organization, bound=True)
-        people = (alice, bob, server.person("Charlie"))
-        for person in people:
-            server.connect_bluesky(person)
-        return RequestCast(server, *people)
-
-    return make
+    return lambda server: RequestCast(server, server.connected_person("Alice"))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from socialpub.store.schema.models import Account, ApiKey, Profile
-from tests.support.app_server import AppServer, Person
 from tests.support.browser.chromium import BrowserTab
 from tests.support.browser.page_checks import check_page
 from tests.support.connect_flow import sign_in
@@ -15,11 +14,6 @@ from tests.support.request_cast import RequestCast
 from tests.support.sign_in import EMAIL, PASSWORD, add_user
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def world(server: AppServer, alice: Person, bob: Person, charlie: Person) -> RequestCast:
-    return RequestCast(server, alice, bob, charlie)
 
 
 def arrive(tab: BrowserTab, world: RequestCast, path: str = "/") -> None:

@@ -29,8 +29,7 @@ def test_a_person_signs_in_lets_an_assistant_in_and_is_sent_back(
     make_server: Callable[..., AppServer], tab: BrowserTab, back: str
 ) -> None:
     server = make_server(**SETTINGS)
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     add_user(server, alice, EMAIL, "owner")
     helper = Assistant(server, NAME, back)
     tab.page.context.clear_cookies()

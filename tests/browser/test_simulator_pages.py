@@ -19,8 +19,7 @@ def test_what_arrived_is_read_by_everybody_empty_and_full(
     tab.show(lab.url, width=1280)
     assert "Nothing has been published yet." in tab.text("main")
     check_page(tab, "simulator-empty")
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     image = {"kind": "image", "url": f"{lab.url}/pages/a.png", "altText": "A square"}
     video = {"kind": "video", "url": f"{lab.url}/pages/clip.mp4"}
     for text, media in (("An image <b>and</b> " + "verylongword" * 20, [image]), ("A video", [video])):

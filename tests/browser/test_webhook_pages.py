@@ -34,7 +34,7 @@ def sink() -> Iterator[WebhookReceiver]:
 def test_a_failed_delivery_is_sent_again_by_clicks(
     server: AppServer, alice: Person, sink: WebhookReceiver, tab: BrowserTab
 ) -> None:
-    world = RequestCast(server, alice, alice, alice)
+    world = RequestCast(server, alice)
     open_signed_in(tab, world.server, world.alice)
     tab.show(f"{world.server.url}/webhooks", width=1000)
     check_page(tab, "webhooks-empty")
@@ -101,9 +101,8 @@ def test_people_are_told_on_a_channel_that_was_added_by_clicks(
     sink.answer = CHATS["slack"].answer
     with apart(running_mail_server(tmp_path)) as mailroom:
         server = make_server(smtp=mailroom.settings(), notifications={"telegram_api": sink.origin})
-        alice = server.person("Alice")
-        server.connect_bluesky(alice)
-        world = RequestCast(server, alice, alice, alice)
+        alice = server.connected_person("Alice")
+        world = RequestCast(server, alice)
         open_signed_in(tab, world.server, world.alice)
         tab.show(f"{world.server.url}/settings", width=1000)
         tab.click("nav.tabs a[href='/settings/notifications']")

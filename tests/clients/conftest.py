@@ -64,9 +64,7 @@ def clients_server(tmp_path_factory: pytest.TempPathFactory, lab_thread: Simulat
 
 @pytest.fixture(scope="module")
 def clients_alice(clients_server: AppServer) -> Person:
-    alice = clients_server.person("Alice")
-    clients_server.connect_bluesky(alice)
-    return alice
+    return clients_server.connected_person("Alice")
 
 
 @pytest.fixture

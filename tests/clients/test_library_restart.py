@@ -15,8 +15,7 @@ from tests.support.media_uploads import wait_until
 
 def test_follow_goes_on_over_a_restart_and_ends_for_a_wrong_key(make_server: Callable[..., Any]) -> None:
     server = make_server()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     slept: list[float] = []
     with Socialpub(server.url, alice.key, sleep=slept.append) as sp:
         start = alice.api.get("/v1/events", params={"cursor": "end"}).json()["endCursor"]
@@ -34,8 +33,7 @@ def test_follow_goes_on_over_a_restart_and_ends_for_a_wrong_key(make_server: Cal
 def test_follow_from_now_on_loses_nothing_before_its_first_event(make_server: Callable[..., Any]) -> None:
     """The place is known before the first wait, so a request that is cut off asks again from there."""
     server = make_server()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     places: list[str] = []
     with Socialpub(server.url, alice.key) as sp, concurrent.futures.ThreadPoolExecutor(1) as pool:
         events = sp.events.follow(types=["post.published"], heartbeat=places.append)

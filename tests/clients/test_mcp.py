@@ -34,9 +34,8 @@ def cast(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) 
     """One server for all: each test has texts of its own."""
     limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
     server = AppServer(tmp_path_factory.mktemp("mcp"), lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
-    yield RequestCast(server, alice, alice, alice)
+    alice = server.connected_person("Alice")
+    yield RequestCast(server, alice)
     server.stop()
 
 

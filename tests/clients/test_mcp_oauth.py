@@ -59,8 +59,7 @@ def office(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread
 
 @pytest.fixture
 def alice(office: AppServer) -> Person:
-    alice = office.person("Alice")
-    office.connect_bluesky(alice)
+    alice = office.connected_person("Alice")
     add_user(office, alice, EMAIL, "owner")
     return alice
 

@@ -159,8 +159,7 @@ def test_a_member_sees_accounts_and_changes_none(server: AppServer, alice: Perso
 
 
 def test_an_account_of_another_organization_is_not_there(server: AppServer, browser: ApiClient) -> None:
-    mallory = server.person("Mallory")
-    server.connect_bluesky(mallory)
+    mallory = server.connected_person("Mallory")
     for path in ("", "/disconnect", "/board"):
         assert browser.get(f"/accounts/{mallory.bluesky}{path}").status_code == 404
     for path in ("/disconnect", "/board"):

@@ -164,8 +164,7 @@ def test_another_organization_imports_nothing_here(
 
 def test_where_approval_is_needed_a_member_imports_nothing(make_server: Callable[..., AppServer]) -> None:
     server = make_server(publishing={"approval": True})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     member = sign_in(server, alice.organization, role="member", name="max")
     raw = sheet(alice, f"ME;{AT};One")
     with unchanged(server):

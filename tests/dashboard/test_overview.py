@@ -10,7 +10,7 @@ from socialpub.domain.background import recovery
 from socialpub.domain.posts import overview
 from socialpub.domain.server import instance
 from socialpub.store.schema.models import Account, Post
-from tests.support.app_server import ApiClient, AppServer
+from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import needs_password
 from tests.support.post_drafts import new_draft
@@ -182,10 +182,9 @@ def restored(server: AppServer) -> None:
 @pytest.mark.parametrize(("choice", "status"), [("skip", "failed"), ("publish", "published")])
 def test_who_is_alone_on_a_server_goes_on_after_a_restore(server: AppServer, choice: str, status: str) -> None:
     """Having said what becomes of what is overdue: it fails, or goes out late."""
-    only = server.person("Only")
-    server.connect_bluesky(only)
+    only = server.connected_person("Only")
     restored(server)
-    post = RequestCast(server, only, only, only).scheduled()
+    post = RequestCast(server, only).scheduled()
     server.clock.skip(3600 + 60)
     browser = sign_in(server, only.organization)
     assert 'href="/overview/compare"' in browser.get("/").text
@@ -203,7 +202,8 @@ def test_who_is_alone_on_a_server_goes_on_after_a_restore(server: AppServer, cho
     assert send(browser, "/overview/compare", overdue=choice).status_code == 409
 
 
-def test_nobody_goes_on_for_others_nor_for_another_reason(world: RequestCast) -> None:
+def test_nobody_goes_on_for_others_nor_for_another_reason(world: RequestCast, charlie: Person) -> None:
+    assert charlie.organization != world.alice.organization
     browser = sign_in(world.server, world.alice.organization)
     restored(world.server)
     assert 'href="/overview/compare"' not in browser.get("/").text
@@ -215,9 +215,8 @@ def test_nobody_goes_on_for_others_nor_for_another_reason(world: RequestCast) ->
 def test_more_than_a_transaction_should_hold_is_the_commands_work(
     server: AppServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only = server.person("Only")
-    server.connect_bluesky(only)
-    world = RequestCast(server, only, only, only)
+    only = server.connected_person("Only")
+    world = RequestCast(server, only)
     monkeypatch.setattr(recovery, "SKIPPED_MAX", 1)
     restored(server)
     posts = [world.scheduled(), world.scheduled()]

@@ -96,7 +96,8 @@ def test_an_upstream_that_does_not_answer_is_named(alone: Callable[..., tuple[Ap
     assert "Unreachable platforms Retrying soon Bluesky" in words(browser)
 
 
-def test_server_page_is_hidden_from_members_and_on_shared_servers(world: RequestCast) -> None:
+def test_server_page_is_hidden_from_members_and_on_shared_servers(world: RequestCast, charlie: Person) -> None:
+    assert charlie.organization != world.alice.organization
     browser = sign_in(world.server, world.alice.organization)
     found = words(browser)
     assert "This server has several organizations" in found

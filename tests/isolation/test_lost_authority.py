@@ -51,8 +51,7 @@ def office(make_server: Callable[..., AppServer], lab: Any, monkeypatch: pytest.
 def newcomer(office: ConnectSession) -> ConnectSession:
     """Another organization on the same server, the only one that is not deleted."""
     office.server.service.write(lambda tx: Organization.update(deleted_at=1).execute()).result()
-    alice = office.server.person("Alice")
-    office.server.connect_bluesky(alice)
+    alice = office.server.connected_person("Alice")
     browser = sign_in(office.server, alice.organization, name=unused_name("alice"))
     return dataclasses.replace(office, alice=alice, browser=browser)
 
@@ -90,7 +89,7 @@ def _scheduled(office: ConnectSession) -> str:
 
 
 def _world(office: ConnectSession) -> RequestCast:
-    return RequestCast(office.server, office.alice, office.alice, office.alice)
+    return RequestCast(office.server, office.alice)
 
 
 def _publish(office: ConnectSession) -> Send:

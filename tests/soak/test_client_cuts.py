@@ -25,8 +25,7 @@ def test_cut_calls_of_the_library_publish_once(tmp_path: Path, lab_thread: Simul
     lab_thread.lab.reset()
     limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
     server = AppServer(tmp_path, lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     blocking = [f"blocking {number}" for number in range(RUNS)]
     awaited = [f"awaited {number}" for number in range(RUNS)]
     try:

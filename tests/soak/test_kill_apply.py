@@ -90,8 +90,7 @@ def calendar(tmp_path: Path, lab_thread: SimulatorThread) -> Iterator[CalendarWo
     home = tmp_path / "server"
     home.mkdir()
     server = AppServer(home, lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     yield CalendarWorld(tmp_path, server.url, alice.key, "spring")
     server.stop()
 

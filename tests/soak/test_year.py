@@ -183,8 +183,7 @@ def memory() -> int:
 
 @pytest.fixture
 def person(server: AppServer) -> Person:
-    person = server.person("Dora")
-    server.connect_bluesky(person)
+    person = server.connected_person("Dora")
     for name in ON:
         if name != "bluesky":
             made = server.lab.lab.add_account(name, handle=f"dora-{name}")

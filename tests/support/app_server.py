@@ -438,6 +438,12 @@ class AppServer:
         self.watch.secrets.add(key["key"])
         return Person(name, home, profile, key["key"], key["id"], self.api(key["key"]))
 
+    def connected_person(self, name: str, **where: Any) -> Person:
+        """Somebody new (`person`) with a Bluesky account."""
+        person = self.person(name, **where)
+        self.connect_bluesky(person)
+        return person
+
     def limited(self, person: Person, **limits: Any) -> Person:
         """The same person with another key: `limits` are fields of POST /v1/api-keys."""
         request = KeyRequest.model_validate({"name": "limited"} | limits)

@@ -72,8 +72,7 @@ def place(tmp_path: Path, lab: SimulatorThread, wall: MovableClock) -> Iterator[
     server.home.mkdir()
     server.host = HostIdentity("machine", "boot", (tmp_path / "marks",))
     server.start()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     post = schedule_post(server, alice, "once", seconds=60)
     server.stop()
     backup, inodes = tmp_path / "backup", tmp_path / "inodes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +17,21 @@ from tests.support.app_server import AppServer, Person, format_instant
 
 @dataclass
 class RequestCast:
-    """A server with its cast. Bluesky accounts: one each."""
+    """A server with its cast, each with a Bluesky account. Most tests are of Alice alone: the others are made once a
+    test names them."""
 
     server: AppServer
     alice: Person
-    bob: Person
-    charlie: Person
+
+    @functools.cached_property
+    def bob(self) -> Person:
+        """In Alice's organization, with a profile of his own and a key that is bound to it."""
+        return self.server.connected_person("Bob", organization=self.alice.organization, bound=True)
+
+    @functools.cached_property
+    def charlie(self) -> Person:
+        """Another organization."""
+        return self.server.connected_person("Charlie")
 
     def target(self, **fields: Any) -> dict[str, Any]:
         return {"accountId": self.alice.bluesky, **fields}
@@ -47,20 +57,6 @@ class RequestCast:
         result = self.post(**fields).json()["results"][0]
         assert result["status"] == "published", result
         return str(result["postId"])
-
-
-class LazyRequestCast(RequestCast):
-    """A cast whose second and third person are made once a test names them: most tests are of one person."""
-
-    def __init__(self, server: AppServer, alice: Person, make: Callable[[str], Person]) -> None:
-        self.server, self.alice, self._make = server, alice, make
-
-    def __getattr__(self, name: str) -> Person:
-        if name not in ("bob", "charlie"):
-            raise AttributeError(name)
-        person = self._make(name)
-        setattr(self, name, person)
-        return person
 
 
 Send = Callable[[RequestCast], httpx.Response]

@@ -13,11 +13,12 @@ from typing import Any
 import httpx
 
 from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer, MovableClock, Person, format_instant
+from tests.support.app_server import AppServer, MovableClock, Person
 from tests.support.chat_servers import add_channel
 from tests.support.generated_calls import CallGenerator, KeyedOperation, find_keyed_operations, replace_fields
 from tests.support.openapi_document import DOCUMENT
 from tests.support.post_drafts import new_draft
+from tests.support.request_cast import RequestCast
 from tests.support.resource_requests import PNG
 from tests.support.soak.soak_world import wait_for
 from tests.support.webhook_endpoints import list_deliveries, register_endpoint
@@ -30,12 +31,9 @@ NOBODY = "http://127.0.0.1:1/"
 
 
 @dataclass
-class ScopedCast:
+class ScopedCast(RequestCast):
     """Alice with two accounts, and Charlie of another organization; a key for each scope, with a list or without."""
 
-    server: AppServer
-    alice: Person
-    charlie: Person
     first: str
     second: str
 
@@ -57,8 +55,7 @@ class ScopedCast:
         return MAKERS[resource](self, self.makers[kind], self.accounts[kind])
 
     def send(self, operation: KeyedOperation, kind: str, scope: str, id_: str) -> httpx.Response:
-        later = format_instant(self.server.clock.now_ms() + 3_600_000)
-        fields = {"accountId": self.accounts[kind], "profileId": self.makers[kind].profile, "scheduledAt": later}
+        fields = {"accountId": self.accounts[kind], "profileId": self.makers[kind].profile, "scheduledAt": self.soon()}
         fields |= {"url": NOBODY, "media": []}
         body = replace_fields(operation.bodies[0], fields) if operation.bodies else None
         upload = {"file": ("a.png", PNG)} if operation.is_upload else None
@@ -68,8 +65,7 @@ class ScopedCast:
 
 
 def _batch(cast: ScopedCast, maker: Person, account: str) -> Any:
-    later = format_instant(cast.server.clock.now_ms() + 3_600_000)
-    answer = maker.api.publish({"targets": [{"accountId": account}], "text": "hello", "scheduledAt": later})
+    answer = maker.api.publish({"targets": [{"accountId": account}], "text": "hello", "scheduledAt": cast.soon()})
     assert answer.status_code == 202, answer.text
     return answer.json()
 
@@ -79,8 +75,7 @@ def _post(cast: ScopedCast, maker: Person, account: str) -> str:
 
 
 def _draft(cast: ScopedCast, maker: Person, account: str) -> str:
-    later = format_instant(cast.server.clock.now_ms() + 3_600_000)
-    id_ = new_draft(maker.api, targets=[{"accountId": account}], text="hello", scheduledAt=later)["id"]
+    id_ = new_draft(maker.api, targets=[{"accountId": account}], text="hello", scheduledAt=cast.soon())["id"]
     assert maker.api.post(f"/v1/drafts/{id_}/link").status_code == 200
     return str(id_)
 
@@ -129,21 +124,15 @@ def running_cast(home: Path, lab_thread: SimulatorThread) -> Iterator[ScopedCast
     """The cast on a server that slows nobody down."""
     limits = dict.fromkeys(("posts", "media", "writes", "reads", "failed_logins"), 1_000_000)
     server = AppServer(home, lab_thread, MovableClock(), {"limits": limits}).start()
-    alice, charlie = server.person("Alice"), server.person("Charlie")
-    second = server.connect_bluesky(alice, "second")["id"]
-    for person in (alice, charlie):
-        server.connect_bluesky(person)
-    yield ScopedCast(server, alice, charlie, alice.bluesky, second)
+    alice = server.person("Alice")
+    second, first = (str(server.connect_bluesky(alice, name)["id"]) for name in ("second", "bluesky"))
+    yield ScopedCast(server, alice, first, second)
     server.stop()
 
 
 def generate(cast: ScopedCast, person: Person, count: int, seed: int) -> list[httpx.Response]:
     """So many calls by chance, to accounts and things that are there; the times in them have come when this returns."""
-
-    def soon() -> str:
-        return format_instant(cast.server.clock.now_ms() + 60_000)
-
-    calls = CallGenerator(OPERATIONS, random.Random(seed), [cast.first, cast.second], soon)
+    calls = CallGenerator(OPERATIONS, random.Random(seed), [cast.first, cast.second], lambda: cast.soon(60))
     calls.ids += [cast.make(resource, "own") for resource in sorted(NAMED)]
     answers = list(calls.make(person.api, count))
     cast.server.skip(61)

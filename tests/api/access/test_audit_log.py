@@ -72,7 +72,7 @@ def test_connecting_and_sending_once_more_leave_one_each(
     assert (row["user"], row["key"]) == (office.server.rows(User)[-1]["id"], None)
     assert made["accessToken"] not in json.dumps(audit_rows(office.server))
     office.server.connect_bluesky(office.alice)
-    post = unknown(RequestCast(office.server, office.alice, office.alice, office.alice))
+    post = unknown(RequestCast(office.server, office.alice))
     for path, body in (("settle", {"published": False}), ("retry", {})):
         assert office.alice.api.post(f"/v1/posts/{post}/{path}", json=body).status_code < 300
         row = newest_audit_row(office.server)
@@ -111,8 +111,7 @@ def test_rows_are_kept_for_a_year_and_go_in_slices(
 
 def test_rows_are_kept_as_long_as_the_settings_say(make_server: Callable[..., AppServer]) -> None:
     server = make_server(retention={"audit": "30d"})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     alice.api.publish({"text": "one", "targets": [{"accountId": alice.bluesky}]})
     for days, left in ((29, 1), (2, 0)):
         server.skip(days * 86_400)

@@ -49,8 +49,7 @@ def office(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread
 
 @pytest.fixture(scope="module")
 def alice(office: AppServer) -> Person:
-    alice = office.person("Alice")
-    office.connect_bluesky(alice)
+    alice = office.connected_person("Alice")
     add_user(office, alice, EMAIL, "owner")
     return alice
 
@@ -259,8 +258,7 @@ def test_a_wrong_choice_makes_no_code(
 def test_another_organizations_account_is_not_found(
     office: AppServer, browser: httpx.Client, helper: Assistant
 ) -> None:
-    mallory = office.person("Mallory")
-    office.connect_bluesky(mallory)
+    mallory = office.connected_person("Mallory")
     assert decide(browser, helper.address(), **{f"account.{mallory.bluesky}": "yes"}).status_code == 404
     assert office.rows(AuthorizationCode, client=helper.client_id) == []
 

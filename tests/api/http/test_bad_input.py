@@ -33,9 +33,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread)
     """One server for all of it: whatever comes in, the next request finds it whole."""
     limits = dict.fromkeys(("posts", "writes", "reads", "failed_logins"), 1_000_000)
     server = AppServer(tmp_path_factory.mktemp("corpus"), lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
-    yield RequestCast(server, alice, alice, alice)
+    alice = server.connected_person("Alice")
+    yield RequestCast(server, alice)
     server.stop()
 
 

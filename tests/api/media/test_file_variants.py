@@ -41,8 +41,7 @@ def server(make_server: Callable[..., AppServer], lab: Any) -> AppServer:
 @pytest.fixture
 def everywhere(server: AppServer) -> Person:
     """Somebody with an account on each platform."""
-    person = server.person("Dora")
-    server.connect_bluesky(person)
+    person = server.connected_person("Dora")
     for name in platforms.PLATFORMS:
         if name != "bluesky":
             made = server.lab.lab.add_account(name, handle=unused_name("dora-"))

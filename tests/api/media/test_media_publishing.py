@@ -95,8 +95,7 @@ def test_a_file_above_the_cap_is_not_fetched_to_its_end(
     make_server: Callable[..., AppServer], shelf: FileServer
 ) -> None:
     server = make_server(media={"max_bytes": 50_000})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     (result,) = publish_media(alice, url_item(shelf.put("/x", picture() + bytes(60_000))))
     assert result["error"]["rule"] == "media.size_max"
 
@@ -150,8 +149,7 @@ def test_a_fetch_that_outlasts_its_validation_leaves_nothing(
     make_server: Callable[..., AppServer], shelf: FileServer
 ) -> None:
     server = make_server(publishing={"immediate_wait": 0.2})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     shelf.open.clear()  # it holds its answers
     media = [url_item(shelf.put(f"/{number}.jpg", picture())) for number in range(3)]
     body = {"targets": [{"accountId": alice.bluesky}], "text": "x", "media": media}

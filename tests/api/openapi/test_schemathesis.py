@@ -44,9 +44,7 @@ def open_server(make_server: Callable[..., AppServer]) -> AppServer:
 
 @pytest.fixture
 def caller(open_server: AppServer) -> Person:
-    alice = open_server.person("Alice")
-    open_server.connect_bluesky(alice)
-    return alice
+    return open_server.connected_person("Alice")
 
 
 def strict(api: ApiClient) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def furnish(server: AppServer, person: Person, sink: WebhookReceiver) -> httpx.C
 
 
 def scheduled(server: AppServer, person: Person, account: str = "", seconds: int = 3600) -> str:
-    at = RequestCast(server, person, person, person).soon(seconds)
+    at = RequestCast(server, person).soon(seconds)
     body = {"targets": [{"accountId": account or person.bluesky}], "text": "later", "scheduledAt": at}
     answer = person.api.publish(body)
     assert answer.status_code == 202, answer.text

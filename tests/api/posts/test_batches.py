@@ -291,7 +291,7 @@ def test_a_thousand_waiting_requests_cost_neither_threads_nor_memory(make_server
     alice = server.person("Alice")
     head = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {alice.key}\r\nPrefer: wait=50\r\n\r\n"
     request = f"GET /v1/events?cursor=end HTTP/1.1\r\n{head}".encode()
-    world = RequestCast(server, alice, alice, alice)
+    world = RequestCast(server, alice)
     with contextlib.ExitStack() as sockets:
 
         def ask(count: int) -> list[socket.socket]:

@@ -30,7 +30,7 @@ def crowd(make_server: Callable[..., AppServer]) -> RequestCast:
     alice = server.person("Alice")
     for number in range(5):
         server.connect_bluesky(alice, f"bluesky {number}")
-    return RequestCast(server, alice, alice, alice)
+    return RequestCast(server, alice)
 
 
 def posts(world: RequestCast) -> list[str]:

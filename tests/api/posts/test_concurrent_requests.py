@@ -23,9 +23,8 @@ AT_ONCE, SEED = 50, 20_261_120
 def stormy(make_server: Callable[..., AppServer]) -> RequestCast:
     limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
     server = make_server(limits=limits)
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
-    return RequestCast(server, alice, alice, alice)
+    alice = server.connected_person("Alice")
+    return RequestCast(server, alice)
 
 
 def one(world: RequestCast, api: ApiClient, post: str, draw: random.Random) -> tuple[str, httpx.Response]:

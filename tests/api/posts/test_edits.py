@@ -315,4 +315,4 @@ def crowded(make_server: Any) -> RequestCast:
     alice = server.person("Alice")
     for platform in ("bluesky", "threads"):
         server.connect(alice, platform)
-    return RequestCast(server, alice, alice, alice)
+    return RequestCast(server, alice)

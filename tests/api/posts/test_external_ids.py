@@ -32,13 +32,9 @@ def cast(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) 
     """One server for the module: each test has ids of its own."""
     limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
     server = AppServer(tmp_path_factory.mktemp("ids"), lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.person("Alice")
-    bob = server.person("Bob", organization=alice.organization, bound=True)
-    charlie = server.person("Charlie")
-    for person in (alice, bob, charlie):
-        server.connect_bluesky(person)
+    alice = server.connected_person("Alice")
     server.connect(alice, "instagram")
-    yield RequestCast(server, alice, bob, charlie)
+    yield RequestCast(server, alice)
     server.stop()
 
 

@@ -30,13 +30,9 @@ def cast(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) 
     """One server for the module: each test has texts of its own."""
     limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
     server = AppServer(tmp_path_factory.mktemp("plans"), lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.person("Alice")
-    bob = server.person("Bob", organization=alice.organization, bound=True)
-    charlie = server.person("Charlie")
-    for person in (alice, bob, charlie):
-        server.connect_bluesky(person)
+    alice = server.connected_person("Alice")
     server.connect(alice, "pinterest", defaultBoardId="1", defaultBoardName="One")
-    yield RequestCast(server, alice, bob, charlie)
+    yield RequestCast(server, alice)
     server.stop()
 
 
@@ -195,8 +191,7 @@ def test_a_default_that_changes_changes_no_plan(cast: RequestCast, text: str) ->
 
 def test_a_profile_that_changes_changes_no_plan(cast: RequestCast, text: str) -> None:
     server = cast.server
-    dora = server.person("Dora", organization=cast.alice.organization, bound=True)
-    server.connect_bluesky(dora)
+    dora = server.connected_person("Dora", organization=cast.alice.organization, bound=True)
     fields = {"targets": [{"platform": "bluesky"}], "profileId": dora.profile}
     first, second = (planned(cast, text=f"{text} {number}", **fields) for number in range(2))
     browser = sign_in(server, dora.organization, name="dora")

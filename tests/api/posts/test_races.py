@@ -34,7 +34,7 @@ def busy(make_server: Callable[..., AppServer]) -> RequestCast:
     for number in range(20):
         server.connect_bluesky(alice, f"bluesky {number}")
     alice.accounts["bluesky"] = alice.accounts["bluesky 0"]
-    return RequestCast(server, alice, alice, alice)
+    return RequestCast(server, alice)
 
 
 def schedule(world: RequestCast, api: ApiClient, text: str, account: str, at_ms: int) -> str:

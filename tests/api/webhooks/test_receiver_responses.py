@@ -22,8 +22,7 @@ BODY = b'{"received": true}'
 
 def test_every_odd_2xx_is_one_delivery(make_server: Callable[..., AppServer]) -> None:
     server, receiver = make_server(webhooks={"timeout": 1.0}), OddServer(lambda _: (200, {}, BODY))
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     names = {
         register_endpoint(alice, receiver.url(odd), events=["post.published"])["id"]: (odd.name, odd.status or 200)
         for odd in ODD_RESPONSES

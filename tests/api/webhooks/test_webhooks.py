@@ -66,8 +66,7 @@ def test_the_headers_name_the_event_the_call_and_the_request(world: RequestCast,
 
 def test_the_prefix_of_the_headers_is_a_setting(make_server: Callable[..., AppServer], sink: WebhookReceiver) -> None:
     server = make_server(webhooks={"header_prefix": "X-Acme"})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     register_endpoint(alice, sink.url)
     alice.api.publish({"targets": [{"accountId": alice.bluesky}], "text": "hello"})
     (call, *_) = sink.wait(2)

@@ -64,8 +64,7 @@ def cut_world(tmp_path: Path, lab_thread: SimulatorThread, mitmdump: Path) -> It
     lab_thread.lab.reset()
     limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
     server = AppServer(tmp_path, lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     port, cuts, log = free_port(), tmp_path / "cuts", tmp_path / "log"
     command = [mitmdump, "--mode", f"reverse:{server.url}", "--listen-host", "127.0.0.1", "--listen-port", str(port)]
     options = ["--set", f"confdir={tmp_path / 'settings'}", "-s", HERE / "mitmproxy" / "cut.py"]

@@ -121,8 +121,7 @@ def test_unwritten_tokens_are_written_while_publishing_is_paused(
 ) -> None:
     monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.02)
     server = make_server()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     server.lab.lab.end_tokens("bluesky", access=True)
     with monkeypatch.context() as full:
         full.setattr(tokens, "_store", no_space)

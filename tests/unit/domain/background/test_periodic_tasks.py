@@ -116,8 +116,7 @@ def test_a_due_post_goes_out_while_tasks_take_all_their_places(brisk: AppServer)
         begun.release()
         over.wait(60)
 
-    alice = brisk.person("Alice")
-    brisk.connect_bluesky(alice)
+    alice = brisk.connected_person("Alice")
     for number in range(MEMORY_TASKS_MAX + 2):
         brisk.service.jobs.periodic_task(IntervalSchedule(86_400), name=f"long {number}")(long)
     for _ in range(MEMORY_TASKS_MAX):
@@ -159,8 +158,7 @@ def test_the_threads_of_a_running_server_are_those_of_the_table(make_server: Cal
     """docs/architecture.md: five rows, and every thread's name in one of them."""
     before = set(threading.enumerate())
     server = make_server()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     alice.api.publish({"text": "now", "targets": [{"accountId": alice.bluesky}]})
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.split("## Threads")[1].split("##")[0]

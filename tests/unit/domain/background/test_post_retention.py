@@ -190,8 +190,7 @@ def test_rows_of_deleted_media_go_with_the_last_post_that_names_them(server: App
 
 def test_a_key_replays_its_answer_though_the_post_is_gone(make_server: Callable[..., AppServer]) -> None:
     server = make_server(retention=KEPT | {"idempotency": "10d"})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     body = {"text": "once", "targets": [{"accountId": alice.bluesky}]}
     first = alice.api.publish(body, key="k")
     publish(alice, "the newest")
@@ -204,8 +203,7 @@ def test_a_key_replays_its_answer_though_the_post_is_gone(make_server: Callable[
 
 def test_posts_are_kept_for_ever_unless_told_otherwise(make_server: Callable[..., AppServer]) -> None:
     server = make_server()
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     publish(alice, "one")
     publish(alice, "two")
     HistoryRetention(server.service).run(server.clock.now_ms() + int(5000 * DAY * 1000))

@@ -88,8 +88,7 @@ def test_a_restart_before_the_comment_is_planned_sends_the_post_once(
 ) -> None:
     """The rows tell that the post is published, and no send is open."""
     server = make_server(publishing={"immediate_wait": 0.2})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
 
     def end(self: object, published: object) -> None:
         raise StorageError("the process ends")

@@ -64,8 +64,7 @@ def test_suspended_process_publishes_only_within_the_grace_time(
 ) -> None:
     """Awake again it knows no more than a start does. Ordinary work takes a moment too, which is never too late."""
     server = make_server(scheduling={"overdue_grace": grace})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     post = schedule(server, alice)
     server.skip(60 + late)
     row = server.wait(post, "published", "failed")
@@ -156,8 +155,7 @@ def test_a_settled_post_counts_from_its_retry(server: AppServer, alice: Person) 
 
 def test_the_wait_for_the_next_attempt_is_no_lateness(make_server: Make) -> None:
     server = make_server(scheduling={"overdue_grace": 60}, publishing={"retry_waits": [600.0]})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     post = schedule(server, alice)
     server.lab.lab.faults.add([{"fault": "status:429", "platform": "bluesky", "operation": "*putRecord", "times": 1}])
     server.skip(61)
@@ -225,8 +223,7 @@ def test_a_process_that_slept_while_it_prepared_a_post_does_not_send_it(
 
 def test_an_upload_takes_what_it_takes(make_server: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     server = make_server(scheduling={"overdue_grace": 0})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     monkeypatch.setitem(fault_injection._ACTIONS, "raise", lambda: server.clock.skip(240))
     fault_injection.plan("pub.after_media=raise@1")
     post = schedule(server, alice)

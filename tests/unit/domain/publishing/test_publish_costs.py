@@ -100,8 +100,7 @@ def test_where_no_thread_is_there_for_it_at_once_it_is_claimed_later(
 ) -> None:
     """Between the commit of the intent and the send nothing may wait."""
     server = make_server(publishing={"threads": 1})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     work = least(counting, server, alice, [alice.bluesky])
     assert (work.writes, work.commits, len(own(work)), made_anew(work)) == (2, 2, EACH + CLAIMED + 1, []), work
 

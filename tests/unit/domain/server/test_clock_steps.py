@@ -117,8 +117,7 @@ def world(make_server: Callable[..., AppServer], upstream: MovableClock, monkeyp
     monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.1)
     monkeypatch.setattr(publishing_gate, "PROBE_SECONDS", 0.1)
     server = make_server(publishing={"retry_waits": [600.0]}, scheduling={"overdue_spacing": 0})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     return World(server, alice, upstream).furnish()
 
 

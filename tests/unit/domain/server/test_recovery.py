@@ -72,8 +72,7 @@ def test_an_account_rests_after_a_late_post(
     make_server: Callable[..., AppServer], fault: str | None, ended: str
 ) -> None:
     server = make_server(scheduling={"overdue_spacing": 600})
-    alice = server.person("Alice")
-    server.connect_bluesky(alice)
+    alice = server.connected_person("Alice")
     post = schedule_post(server, alice, seconds=60)
     server.lab.lab.faults.add([{"fault": fault, "operation": "com.atproto.repo.putRecord"}] if fault else [])
     server.skip(600)

@@ -127,8 +127,7 @@ def test_a_stored_document_becomes_one_public_post_with_its_title(server: AppSer
 
 
 def test_a_document_that_cannot_be_published_is_refused_at_once(server: AppServer) -> None:
-    ann = server.person("Ann")
-    server.connect_bluesky(ann)
+    ann = server.connected_person("Ann")
     account, stored = connect(server, ann, "person")["id"], stored_media(ann.api, PDF)["id"]
     cases: list[tuple[dict[str, Any], list[Any], str]] = [
         ({"accountId": ann.bluesky}, [stored], "bluesky.media.document_unsupported"),
