@@ -38,6 +38,7 @@ from tests.support.quick_passwords import quick_passwords as quick_passwords
 from tests.support.quick_passwords import real_passwords as real_passwords
 from tests.support.reporting import ReportLine
 from tests.support.request_cast import RequestCast
+from tests.support.soak import extra_platforms
 from tests.support.webhook_receiver import WebhookReceiver, running_receiver
 
 os.umask(0o077)  # settings files with secrets in them are theirs alone, or they are refused
@@ -234,6 +235,15 @@ def lab(lab_thread: SimulatorThread) -> Iterator[SimulatorThread]:
     assert isinstance(lab_thread.lab.clock, MovableClock)
     lab_thread.lab.clock.right()
     lab_thread.lab.reset()
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[SimulatorThread]:
+    """A simulator that has the two platforms of the tests too."""
+    extra_platforms.register()
+    with SimulatorThread(MovableClock()) as simulator:
+        yield simulator
+    extra_platforms.unregister()
 
 
 @pytest.fixture

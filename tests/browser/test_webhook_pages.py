@@ -20,15 +20,9 @@ from tests.support.mail_server import MailServer, running_mail_server
 from tests.support.media_uploads import JPEG, stored_media
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_endpoints import wait_for_deliveries
-from tests.support.webhook_receiver import ReceiverResponse, WebhookReceiver, running_receiver
+from tests.support.webhook_receiver import ReceiverResponse, WebhookReceiver
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def sink() -> Iterator[WebhookReceiver]:
-    with running_receiver() as sink:
-        yield sink
 
 
 def test_a_failed_delivery_is_sent_again_by_clicks(

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -21,12 +21,6 @@ from tests.support.webhook_receiver import ReceivedCall, WebhookReceiver, runnin
 
 Start = Callable[..., CommandProcess]
 SECRET = "whsec_" + "QUJD" * 11
-
-
-@pytest.fixture
-def sink() -> Iterator[WebhookReceiver]:
-    with running_receiver() as sink:
-        yield sink
 
 
 def happens(server: AppServer, person: Person) -> str:

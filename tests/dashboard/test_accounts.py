@@ -20,15 +20,7 @@ from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account
 from tests.support.app_server import ApiClient, AppServer, Person, error_of
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
-
-
-@pytest.fixture
-def browser(server: AppServer, alice: Person) -> ApiClient:
-    return sign_in(server, alice.organization)
-
-
-def send(browser: ApiClient, path: str, **fields: str):
-    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
+from tests.support.dashboard_forms import send_form
 
 
 def schedule(server: AppServer, alice: Person, count: int, minutes: int = 60) -> list[str]:
@@ -54,7 +46,7 @@ def test_disconnecting_says_what_will_happen_and_keeps_what_waits(
     assert "3 posts are scheduled for this account" in page
     assert "Cancel 3 scheduled posts" in page
     assert 'value="keep" id="keep" checked' in page
-    assert send(browser, path).status_code == 303
+    assert send_form(browser, path).status_code == 303
     assert status_of(alice, posts) == {"queued"}
     assert browser.get(path).status_code == 404
 
@@ -64,7 +56,7 @@ def test_what_waits_goes_out_once_the_account_is_connected_again(
 ) -> None:
     posts = schedule(server, alice, 2)
     row = server.rows(Account, id=alice.bluesky)[0]
-    send(browser, f"/accounts/{alice.bluesky}/disconnect")
+    send_form(browser, f"/accounts/{alice.bluesky}/disconnect")
     assert server.rows(Account, id=alice.bluesky)[0]["secret"] is None
 
     def connect_again(tx: Tx) -> None:
@@ -80,14 +72,14 @@ def test_what_comes_due_meanwhile_is_refused_with_its_reason(
     server: AppServer, alice: Person, browser: ApiClient
 ) -> None:
     posts = schedule(server, alice, 1)
-    send(browser, f"/accounts/{alice.bluesky}/disconnect")
+    send_form(browser, f"/accounts/{alice.bluesky}/disconnect")
     server.skip(3601)
     assert "account.disconnected" in server.wait(posts[0], "rejected", "failed")["error"]
 
 
 def test_who_wants_to_cancels_what_waits(server: AppServer, alice: Person, browser: ApiClient) -> None:
     posts = schedule(server, alice, 2)
-    send(browser, f"/accounts/{alice.bluesky}/disconnect", posts="cancel")
+    send_form(browser, f"/accounts/{alice.bluesky}/disconnect", posts="cancel")
     assert status_of(alice, posts) == {"canceled"}
 
 
@@ -97,7 +89,7 @@ def test_password_is_required_ten_minutes_after_the_sign_in(
     server.clock.skip(signin.REAUTHENTICATED_MS / 1000 + 1)
     path = f"/accounts/{alice.bluesky}/disconnect"
     assert 'name="password"' in browser.get(path).text
-    refused = send(browser, path)
+    refused = send_form(browser, path)
     assert (refused.status_code, 'role="alert"' in refused.text) == (403, True)
     assert server.rows(Account, id=alice.bluesky)[0]["disconnected_at"] is None
 
@@ -130,7 +122,7 @@ def test_an_account_is_connected_into_the_profile_that_is_chosen(
     made = server.lab.lab.add_account("bluesky", handle="second.test")
     form = {"handle": made["handle"], "password": made["appPassword"], "profile": second}
     assert f'name="profile" value="{second}"' in browser.get(f"/connect/bluesky?profile={second}").text
-    sent = send(browser, "/connect/bluesky", **form)
+    sent = send_form(browser, "/connect/bluesky", **form)
     assert sent.status_code == 303
     assert server.rows(Account, platform_account_id=made["did"])[0]["profile"] == second
 
@@ -152,7 +144,7 @@ def test_a_member_sees_accounts_and_changes_none(server: AppServer, alice: Perso
     assert "/connect/" not in page
     for path in ("/disconnect", "/board"):
         assert member.get(f"/accounts/{alice.bluesky}{path}").status_code == 403
-        assert send(member, f"/accounts/{alice.bluesky}{path}", board="1").status_code == 403
+        assert send_form(member, f"/accounts/{alice.bluesky}{path}", board="1").status_code == 403
     page = member.get(f"/accounts/{alice.bluesky}").text
     assert "/disconnect" not in page
     assert "/connect/" not in page
@@ -163,7 +155,7 @@ def test_an_account_of_another_organization_is_not_there(server: AppServer, brow
     for path in ("", "/disconnect", "/board"):
         assert browser.get(f"/accounts/{mallory.bluesky}{path}").status_code == 404
     for path in ("/disconnect", "/board"):
-        assert send(browser, f"/accounts/{mallory.bluesky}{path}").status_code == 404
+        assert send_form(browser, f"/accounts/{mallory.bluesky}{path}").status_code == 404
 
 
 # --- One account -----------------------------------------------------------------------------------------------------
@@ -291,7 +283,7 @@ def test_a_default_board_is_chosen_from_those_that_the_platform_lists(boarded: C
     assert "<img" not in page
     board = re.search(r'<option value="(\d+)"[^>]*>&lt;img', page)
     assert board is not None, page
-    sent = send(boarded.browser, path, board=board[1])
+    sent = send_form(boarded.browser, path, board=board[1])
     assert sent.headers["Location"] == f"/accounts/{row['id']}"
     assert MARKUP in words(boarded.browser, row["id"])
     assert f'<option value="{board[1]}" selected' in boarded.browser.get(path).text
@@ -300,7 +292,7 @@ def test_a_default_board_is_chosen_from_those_that_the_platform_lists(boarded: C
 @pytest.mark.parametrize("board", ["", "1", "<b>", "9" * 5000])
 def test_what_is_no_board_of_the_account_is_refused_on_the_page(boarded: ConnectSession, board: str) -> None:
     (row,) = boarded.rows()
-    refused = send(boarded.browser, f"/accounts/{row['id']}/board", board=board)
+    refused = send_form(boarded.browser, f"/accounts/{row['id']}/board", board=board)
     assert (refused.status_code, 'role="alert"' in refused.text, "Bread" in refused.text) == (400, True, True)
 
 
@@ -315,4 +307,4 @@ def test_a_platform_that_lists_no_boards_now_is_told_on_the_page(boarded: Connec
 
 def test_an_account_of_a_platform_without_boards_has_no_such_page(browser: ApiClient, alice: Person) -> None:
     assert error_of(browser.get(f"/accounts/{alice.bluesky}/board"))["rule"] == "account.platform"
-    assert error_of(send(browser, f"/accounts/{alice.bluesky}/board", board="1"))["rule"] == "account.platform"
+    assert error_of(send_form(browser, f"/accounts/{alice.bluesky}/board", board="1"))["rule"] == "account.platform"

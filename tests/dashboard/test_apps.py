@@ -17,8 +17,9 @@ from socialpub.domain.identity import signin
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import AuditEntry, PlatformApp
-from tests.support.app_server import ApiClient, AppServer, error_of
+from tests.support.app_server import AppServer, error_of
 from tests.support.connect_flow import OAUTH, ConnectSession, open_connect_session, sign_in
+from tests.support.dashboard_forms import send_form
 from tests.support.inline_executor import InlineExecutor
 
 CHECKED = ["facebook", "pinterest", "threads", "tiktok"]  # those that can say that they know an app
@@ -45,15 +46,11 @@ def open_(
         each.upstream.client_secret = CLIENT_SECRET
 
 
-def send(browser: ApiClient, path: str, **fields: str):
-    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
-
-
 def type_in(
     office: ConnectSession, name: str = "", client_id: str = CLIENT_ID, secret: str = CLIENT_SECRET, **more: str
 ):
     path = f"/settings/apps/{name or office.name}"
-    return send(office.browser, path, client_id=client_id, client_secret=secret, **more)
+    return send_form(office.browser, path, client_id=client_id, client_secret=secret, **more)
 
 
 def note(office: ConnectSession, sent: httpx.Response) -> str:
@@ -87,7 +84,7 @@ def test_what_is_no_platform_or_needs_no_app_has_no_page(open_: Open) -> None:
     office = open_()
     for name in ("bluesky", "myspace", "%3Cb%3E", "x" * 3000):
         assert office.browser.get(f"/settings/apps/{name}").status_code == 404
-        assert send(office.browser, f"/settings/apps/{name}", client_id="a", client_secret="b").status_code == 404
+        assert send_form(office.browser, f"/settings/apps/{name}", client_id="a", client_secret="b").status_code == 404
 
 
 # --- Typed in, and used at once --------------------------------------------------------------------------------------
@@ -142,7 +139,7 @@ def test_what_cannot_be_reached_is_no_reason_to_keep_nothing(open_: Open) -> Non
     office.server.lab.lab.faults.add([{"fault": "status:503", "platform": "threads", "operation": "oauth.token"}])
     assert "The app could not be checked: Threads failed to respond." in note(office, type_in(office))
     office.server.lab.lab.faults.clear()
-    assert "Threads accepts this app." in note(office, send(office.browser, "/settings/apps/threads/check"))
+    assert "Threads accepts this app." in note(office, send_form(office.browser, "/settings/apps/threads/check"))
     assert office.server.rows(PlatformApp)[0]["known_at"] is not None
 
 
@@ -150,7 +147,7 @@ def test_an_app_that_was_right_once_may_be_asked_about_again(open_: Open) -> Non
     office = open_("threads")
     type_in(office)
     office.upstream.client_secret = "another by now"
-    told = note(office, send(office.browser, "/settings/apps/threads/check"))
+    told = note(office, send_form(office.browser, "/settings/apps/threads/check"))
     assert 'class="notice bad"' in told
     assert "refuses the app" in told
 
@@ -185,8 +182,8 @@ def test_secret_sealed_by_another_key_is_reported_and_typed_again(open_: Open) -
 def test_each_act_leaves_a_row_of_who_did_it_to_what(open_: Open) -> None:
     office = open_("threads")
     type_in(office)
-    send(office.browser, "/settings/apps/threads/check")
-    send(office.browser, "/settings/apps/threads/remove")
+    send_form(office.browser, "/settings/apps/threads/check")
+    send_form(office.browser, "/settings/apps/threads/remove")
     acts = [row for row in office.server.rows(AuditEntry) if "/settings/apps" in row["verb"]]
     assert [row["verb"].partition(" ")[2].rpartition(">")[2] for row in acts] == ["", "/check", "/remove"]
     assert {row["subject"] for row in acts} == {"threads"}
@@ -214,7 +211,7 @@ def test_an_app_of_the_settings_counts_whatever_was_typed_in(open_: Open, given:
 
 def test_an_app_of_the_settings_can_be_asked_about(open_: Open) -> None:
     office = open_("threads", threads={"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET})
-    assert "Threads accepts this app." in note(office, send(office.browser, "/settings/apps/threads/check"))
+    assert "Threads accepts this app." in note(office, send_form(office.browser, "/settings/apps/threads/check"))
     assert office.server.rows(PlatformApp) == []
 
 
@@ -232,7 +229,7 @@ def test_only_an_owner_sees_or_changes_apps(open_: Open, role: str) -> None:
     for path in PATHS:
         assert other.get(f"/settings/apps{path}").status_code == 403
     for path in ("/threads", "/threads/check", "/threads/remove"):
-        assert send(other, f"/settings/apps{path}", client_id="a", client_secret="b").status_code == 403
+        assert send_form(other, f"/settings/apps{path}", client_id="a", client_secret="b").status_code == 403
     assert office.server.rows(PlatformApp)[0]["client_id"] == CLIENT_ID
 
 
@@ -247,7 +244,7 @@ def test_among_several_organizations_no_owner_manages_the_apps(open_: Open) -> N
         assert CLIENT_ID not in page.text
         assert browser.get("/settings/apps/threads").status_code == 403
         for path in ("/threads", "/threads/check", "/threads/remove"):
-            assert send(browser, f"/settings/apps{path}", client_id="a", client_secret="b").status_code == 403
+            assert send_form(browser, f"/settings/apps{path}", client_id="a", client_secret="b").status_code == 403
     assert office.server.rows(PlatformApp)[0]["client_id"] == CLIENT_ID
 
 
@@ -269,7 +266,7 @@ def test_password_is_required_ten_minutes_after_the_sign_in(open_: Open) -> None
     office.server.clock.skip(signin.REAUTHENTICATED_MS / 1000 + 1)
     for path in ("/settings/apps/threads", "/settings/apps/threads/remove"):
         assert 'name="password"' in office.browser.get(path).text
-        refused = send(office.browser, path, client_id="a", client_secret=WRONG)
+        refused = send_form(office.browser, path, client_id="a", client_secret=WRONG)
         assert refused.status_code == 403
         assert WRONG not in refused.text
     assert office.server.rows(PlatformApp)[0]["client_id"] == CLIENT_ID
@@ -368,11 +365,11 @@ def test_account_without_its_app_stays_and_resumes_with_a_new_one(renewing: Conn
     assert "1 connected account keeps working until its access must be renewed" in " ".join(
         renewing.browser.get("/settings/apps/twitter/remove").text.split()
     )
-    assert send(renewing.browser, "/settings/apps/twitter/remove").headers["Location"] == "/settings/apps"
+    assert send_form(renewing.browser, "/settings/apps/twitter/remove").headers["Location"] == "/settings/apps"
     assert renewing.server.rows(PlatformApp) == []
     assert error_of(renewing.browser.get("/connect/twitter"))["code"] == "platform_not_enabled"
     assert renew(renewing) == "platform_not_enabled"
     assert {row["status"] for row in renewing.rows()} == {"active"}
     type_in(renewing, secret=NEW)
     assert renew(renewing) == ""
-    assert send(renewing.browser, "/settings/apps/instagram/remove").status_code == 404
+    assert send_form(renewing.browser, "/settings/apps/instagram/remove").status_code == 404

@@ -20,13 +20,6 @@ from tests.support.sign_in import EMAIL, PASSWORD, add_user, signed_in
 LOG = "/settings/log"
 
 
-@pytest.fixture
-def owner(server: AppServer, alice: Person) -> httpx.Client:
-    """An owner who has signed in."""
-    add_user(server, alice, EMAIL, "owner")
-    return signed_in(server)
-
-
 def told(browser: httpx.Client, **asked: str) -> list[tuple[str, ...]]:
     """Who, what and from where of each line, as text."""
     answer = browser.get(LOG, params=asked)

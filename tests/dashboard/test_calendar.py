@@ -24,11 +24,6 @@ HOUR = 3_600_000
 PAGE_BYTES_MAX = 60_000
 
 
-@pytest.fixture
-def browser(server: AppServer, alice: Person) -> ApiClient:
-    return sign_in(server, alice.organization)
-
-
 def ms(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> int:
     return int(datetime(year, month, day, hour, minute, tzinfo=UTC).timestamp() * 1000)
 

@@ -53,11 +53,6 @@ WRITES = [
 ]
 
 
-@pytest.fixture
-def browser(world: RequestCast) -> ApiClient:
-    return sign_in(world.server, world.alice.organization)
-
-
 def posts(world: RequestCast) -> list[dict[str, Any]]:
     return world.server.rows(Post)
 

@@ -29,11 +29,6 @@ def save(browser: ApiClient, fields: dict[str, str], **changed: str) -> httpx.Re
     return send_form(browser, path, **given)
 
 
-@pytest.fixture
-def browser(world: RequestCast) -> ApiClient:
-    return sign_in(world.server, world.alice.organization)
-
-
 def rich_content(world: RequestCast) -> dict[str, Any]:
     """A draft of all that the API can say: what the form shows, and what it only keeps."""
     first, second = (stored_media(world.alice.api, make_picture("JPEG", (8, size)))["id"] for size in (8, 9))

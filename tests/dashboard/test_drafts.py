@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Callable
 
-import httpx
 import pytest
 
 from socialpub.store.schema.models import PostDraft
 from socialpub.web.routes import ROUTES
-from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person, unchanged
+from tests.support.app_server import UNKNOWN_ID, AppServer, Person, unchanged
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, LOST, REFUSED, failed_post, follow_notice, send_form
 from tests.support.media_uploads import stored_media
@@ -20,10 +19,6 @@ from tests.support.post_drafts import new_draft, read_draft
 from tests.support.route_addresses import route_address
 
 TIME = "2999-05-04T15:30:00.000Z"
-
-
-def send(browser: ApiClient, path: str, **fields: str) -> httpx.Response:
-    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
 
 
 @pytest.fixture
@@ -35,25 +30,25 @@ def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: P
     author = sign_in(server, alice.organization, role="author", name="ann")
     owner = sign_in(server, alice.organization, name="olga")
     form = {"text": "New hours", f"to.{alice.bluesky}": "yes", "when": "later", "day": "2999-05-04", "clock": "12:00"}
-    assert send(author, "/compose", **form, do="send").status_code == 403
-    saved = send(author, "/drafts", **(form | {"when": "now"}))
+    assert send_form(author, "/compose", **form, do="send").status_code == 403
+    saved = send_form(author, "/drafts", **(form | {"when": "now"}))
     assert saved.status_code == 303
     page = saved.headers["Location"]
     assert "New hours" in author.get(page).text
-    assert send(author, f"{page}/propose").status_code == 303
+    assert send_form(author, f"{page}/propose").status_code == 303
     assert "Awaits approval" in author.get("/drafts").text
-    assert send(owner, f"{page}/return", note="Shorter.").status_code == 303
+    assert send_form(owner, f"{page}/return", note="Shorter.").status_code == 303
     assert "Shorter." in author.get(page).text
     seen = re.search(r'name="seen" value="(\w+)"', owner.get(page).text)
     assert seen
-    assert send(owner, f"{page}/approve", seen="0" * 64).status_code == 303
+    assert send_form(owner, f"{page}/approve", seen="0" * 64).status_code == 303
     assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "draft"  # it is not what was shown
-    assert send(owner, f"{page}/approve", seen=seen[1]).status_code == 303
-    assert send(owner, f"{page}/link").status_code == 303
+    assert send_form(owner, f"{page}/approve", seen=seen[1]).status_code == 303
+    assert send_form(owner, f"{page}/link").status_code == 303
     assert "A link works until" in owner.get(page).text
-    assert send(owner, f"{page}/unlink").status_code == 303
+    assert send_form(owner, f"{page}/unlink").status_code == 303
     assert "A link works until" not in owner.get(page).text
-    done = send(owner, f"{page}/publish")
+    done = send_form(owner, f"{page}/publish")
     assert done.headers["Location"].startswith("/posts?batchId=")
     assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "published"
 
@@ -61,7 +56,7 @@ def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: P
 def test_a_draft_is_deleted_after_a_question(server: AppServer, alice: Person, draft: str) -> None:
     author = sign_in(server, alice.organization, role="author", name="ann")
     assert "Delete this draft?" in author.get(f"/drafts/{draft}/delete").text
-    assert send(author, f"/drafts/{draft}/delete").headers["Location"] == "/drafts"
+    assert send_form(author, f"/drafts/{draft}/delete").headers["Location"] == "/drafts"
     assert alice.api.get(f"/v1/drafts/{draft}").status_code == 404
 
 
@@ -147,9 +142,9 @@ def test_a_member_publishes_only_what_is_approved(make_server: Callable[..., App
     member = sign_in(server, alice.organization, role="member", name="max")
     form = {"text": "x", f"to.{account}": "yes", "when": "now", "do": "send"}
     with unchanged(server):
-        assert send(member, "/compose", **form).status_code == 409
+        assert send_form(member, "/compose", **form).status_code == 409
     draft = new_draft(alice.api, targets=[{"accountId": account}], text="x")["id"]
-    assert send(member, f"/drafts/{draft}/approve").status_code == 403
-    assert send(member, f"/drafts/{draft}/link").status_code == 403
+    assert send_form(member, f"/drafts/{draft}/approve").status_code == 403
+    assert send_form(member, f"/drafts/{draft}/link").status_code == 403
     owner = sign_in(server, alice.organization, name="olga")
-    assert send(owner, "/compose", **form | {"text": "y"}).status_code == 303
+    assert send_form(owner, "/compose", **form | {"text": "y"}).status_code == 303

@@ -22,11 +22,6 @@ AT = "2098-03-04T10:20:00Z"
 HEAD = "account;scheduledAt;text"
 
 
-@pytest.fixture
-def browser(server: AppServer, alice: Person) -> ApiClient:
-    return sign_in(server, alice.organization)
-
-
 def sheet(person: Person, *rows: str) -> bytes:
     """A file as spreadsheets of most of Europe write it; ME stands for the account."""
     return "\r\n".join([HEAD, *(row.replace("ME", person.bluesky) for row in rows)]).encode("utf-8-sig")

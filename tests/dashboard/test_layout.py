@@ -11,24 +11,18 @@ from socialpub.web.dashboard.parts import layout
 from socialpub.web.html import templates, time_format
 from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
+from tests.support.dashboard_forms import send_form
 from tests.support.parsed_pages import ParsedPage
 from tests.support.write_requests import WriteRequest
 
 WRITES = [
-    WriteRequest("POST", "/profile", lambda person, browser: send(browser, "/profile", profile=person.profile)),
-    WriteRequest("POST", "/settings/zone", lambda person, browser: send(browser, "/settings/zone", zone="Asia/Tokyo")),
+    WriteRequest("POST", "/profile", lambda person, browser: send_form(browser, "/profile", profile=person.profile)),
+    WriteRequest(
+        "POST", "/settings/zone", lambda person, browser: send_form(browser, "/settings/zone", zone="Asia/Tokyo")
+    ),
 ]
 NOON = "2026-07-01T12:00:00.000Z"
 HTML = {"Accept": "text/html"}
-
-
-def send(browser: ApiClient, path: str, **fields: str):
-    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
-
-
-@pytest.fixture
-def browser(server: AppServer, alice: Person) -> ApiClient:
-    return sign_in(server, alice.organization)
 
 
 # --- The way around ------------------------------------------------------------------------------------------------
@@ -78,29 +72,29 @@ def test_a_session_is_in_one_profile_or_in_all(server: AppServer, alice: Person,
     assert "All profiles" not in browser.get("/settings").text  # there is one
     other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
     assert "All profiles" in browser.get("/settings").text
-    answer = send(browser, "/profile", profile=other, page="/settings")
+    answer = send_form(browser, "/profile", profile=other, page="/settings")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/settings")
     page = browser.get("/accounts").text
     assert f'<option value="{other}" selected dir="auto">' in page
     assert "No accounts are connected" in page  # those of the first profile are not shown
     assert browser.get("/v1/accounts").json()["data"]  # the API does not know of it
-    send(browser, "/profile", profile="")
+    send_form(browser, "/profile", profile="")
     assert "No accounts are connected" not in browser.get("/accounts").text
 
 
 def test_nobody_is_in_a_profile_of_another_organization(server: AppServer, browser: ApiClient) -> None:
-    assert send(browser, "/profile", profile=server.person("Mallory").profile).status_code == 404
+    assert send_form(browser, "/profile", profile=server.person("Mallory").profile).status_code == 404
 
 
 def test_a_deleted_profile_is_left(browser: ApiClient) -> None:
     other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
-    send(browser, "/profile", profile=other)
+    send_form(browser, "/profile", profile=other)
     assert browser.delete(f"/v1/profiles/{other}").status_code == 200
     assert "No accounts are connected" not in browser.get("/accounts").text
 
 
 def test_the_way_back_leads_nowhere_else(browser: ApiClient) -> None:
-    assert send(browser, "/profile", profile="", page="//evil.example").headers["Location"] == "/"
+    assert send_form(browser, "/profile", profile="", page="//evil.example").headers["Location"] == "/"
 
 
 # --- Times -----------------------------------------------------------------------------------------------------------
@@ -148,11 +142,11 @@ def test_instant_in_text_is_shown_in_the_readers_zone_and_stays_text() -> None:
 
 def test_times_use_the_chosen_zone_else_the_browsers(browser: ApiClient) -> None:
     assert "Times are shown in UTC." in browser.get("/").text
-    assert send(browser, "/settings/zone", zone="Asia/Tokyo").status_code == 303
+    assert send_form(browser, "/settings/zone", zone="Asia/Tokyo").status_code == 303
     page = browser.get("/settings").text
     assert "Times are shown in Asia/Tokyo." in page
     assert '<option value="Asia/Tokyo" selected dir="auto">' in page
-    assert send(browser, "/settings/zone", zone="Mars/Olympus").status_code == 400
+    assert send_form(browser, "/settings/zone", zone="Mars/Olympus").status_code == 400
     assert "Asia/Tokyo" in browser.get("/").text
 
 
@@ -161,7 +155,7 @@ def test_times_use_the_chosen_zone_else_the_browsers(browser: ApiClient) -> None
 
 def test_a_notice_is_shown_once_and_to_its_session_alone(server: AppServer, alice: Person, browser: ApiClient) -> None:
     words = "Time zone saved."
-    sent = send(browser, "/settings/zone", zone="Asia/Tokyo")
+    sent = send_form(browser, "/settings/zone", zone="Asia/Tokyo")
     cookie = sent.headers["Set-Cookie"].partition(";")[0]
     mine = {"Cookie": f"{browser.headers['Cookie']}; {cookie}"}
     shown = browser.get("/settings", headers=mine)

@@ -21,11 +21,6 @@ from tests.support.post_drafts import new_draft
 from tests.support.request_cast import RequestCast
 
 
-@pytest.fixture
-def browser(world: RequestCast) -> ApiClient:
-    return sign_in(world.server, world.alice.organization)
-
-
 def shown(browser: ApiClient, path: str = "/media") -> list[str]:
     answer = browser.get(path, headers=HTML)
     assert answer.status_code == 200

@@ -22,13 +22,6 @@ from tests.support.sign_in import EMAIL, PASSWORD, add_user, csrf_of, sign_in, s
 PATH = "/settings/members"
 
 
-@pytest.fixture
-def owner(server: AppServer, alice: Person) -> httpx.Client:
-    """An owner who has signed in."""
-    add_user(server, alice, EMAIL, "owner")
-    return signed_in(server)
-
-
 # --- Inviting ----------------------------------------------------------------------------------------------------
 
 

@@ -65,11 +65,6 @@ def world(
     return world_of(make_server(notifications={"telegram_api": sink.origin}, smtp=mailroom.settings()))
 
 
-@pytest.fixture
-def browser(world: RequestCast) -> ApiClient:
-    return sign_in(world.server, world.alice.organization)
-
-
 def page(browser: ApiClient, path: str = "") -> str:
     answer = browser.get(f"{PLACE}{path}", headers=HTML)
     assert answer.status_code == 200

@@ -17,13 +17,6 @@ PATH = "/settings/organization"
 NAME = "Alice's"
 
 
-@pytest.fixture
-def owner(server: AppServer, alice: Person) -> httpx.Client:
-    """An owner who has signed in."""
-    add_user(server, alice, EMAIL, "owner")
-    return signed_in(server)
-
-
 def name_of(server: AppServer, person: Person) -> str:
     return str(server.rows(Organization, id=person.organization)[0]["name"])
 

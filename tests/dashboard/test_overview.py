@@ -12,14 +12,10 @@ from socialpub.domain.server import instance
 from socialpub.store.schema.models import Account, Post
 from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
-from tests.support.dashboard_forms import needs_password
+from tests.support.dashboard_forms import needs_password, send_form
 from tests.support.post_drafts import new_draft
 from tests.support.post_outcomes import failed, unknown
 from tests.support.request_cast import RequestCast
-
-
-def send(browser: ApiClient, path: str, **fields: str) -> httpx.Response:
-    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
 
 
 def then(browser: ApiClient, sent: httpx.Response) -> str:
@@ -27,11 +23,6 @@ def then(browser: ApiClient, sent: httpx.Response) -> str:
     assert sent.status_code == 303
     cookies = f"{browser.headers['Cookie']}; {sent.headers['Set-Cookie'].partition(';')[0]}"
     return browser.get(sent.headers["Location"], headers={"Cookie": cookies}).text
-
-
-@pytest.fixture
-def browser(world: RequestCast) -> ApiClient:
-    return sign_in(world.server, world.alice.organization)
 
 
 def change(world: RequestCast, **columns: object) -> None:
@@ -97,11 +88,11 @@ def test_an_unknown_outcome_is_settled_by_what_somebody_sees(
     page = browser.get("/").text
     assert "Outcome unknown" in page
     assert page.count(f'name="post" value="{post}"') == 2
-    sent = send(browser, "/overview/settle", post=post, published=answer)
+    sent = send_form(browser, "/overview/settle", post=post, published=answer)
     assert (sent.status_code, sent.headers["Location"]) == (303, "/")
     assert world.alice.api.get(f"/v1/posts/{post}").json()["status"] == status
     assert "Outcome unknown" not in browser.get("/").text
-    assert send(browser, "/overview/settle", post=post, published=answer).status_code == 409  # sent twice
+    assert send_form(browser, "/overview/settle", post=post, published=answer).status_code == 409  # sent twice
 
 
 def test_failures_are_grouped_by_their_cause_and_tried_again_together(world: RequestCast, browser: ApiClient) -> None:
@@ -111,9 +102,9 @@ def test_failures_are_grouped_by_their_cause_and_tried_again_together(world: Req
     assert page.count('action="/overview/retry"') == 1
     error = world.alice.api.get(f"/v1/posts/{first}").json()["error"]
     cause = {"account": world.alice.bluesky, "code": error["code"], "rule": error.get("rule", "")}
-    assert "Retrying 2 posts." in then(browser, send(browser, "/overview/retry", **cause))
+    assert "Retrying 2 posts." in then(browser, send_form(browser, "/overview/retry", **cause))
     assert {world.server.wait(post, "published")["status"] for post in (first, second)} == {"published"}
-    assert "Retrying 0 posts." in then(browser, send(browser, "/overview/retry", **cause))
+    assert "Retrying 0 posts." in then(browser, send_form(browser, "/overview/retry", **cause))
 
 
 def test_a_failure_of_a_lost_account_is_answered_by_connecting_it_again(world: RequestCast, browser: ApiClient) -> None:
@@ -128,7 +119,7 @@ def test_a_failure_of_a_lost_account_is_answered_by_connecting_it_again(world: R
     assert f'href="{path}"' in page
     assert 'action="/overview/cancel"' not in page  # not by one click
     assert "Cancel 1 scheduled post<" in browser.get(path).text
-    assert "1 post canceled." in then(browser, send(browser, "/overview/cancel", account=world.alice.bluesky))
+    assert "1 post canceled." in then(browser, send_form(browser, "/overview/cancel", account=world.alice.bluesky))
     assert "waiting" not in browser.get("/").text
     assert "No posts are scheduled for this account." in browser.get(path).text
 
@@ -161,7 +152,7 @@ def test_a_pause_says_why_and_only_the_clocks_is_ended_here(world: RequestCast, 
     page = browser.get("/").text
     assert "Publishing is paused" in page
     assert 'action="/overview/resume"' not in page  # there are other organizations on this server
-    assert send(browser, "/overview/resume").status_code == 403
+    assert send_form(browser, "/overview/resume").status_code == 403
 
 
 def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: AppServer) -> None:
@@ -169,7 +160,7 @@ def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: AppServer) 
     browser = sign_in(server, only.organization)
     server.service.write(lambda tx: instance.pause(server.service, tx, instance.CLOCK)).result()
     assert 'action="/overview/resume"' in browser.get("/").text
-    assert send(browser, "/overview/resume").status_code == 303
+    assert send_form(browser, "/overview/resume").status_code == 303
     assert server.service.read(instance.get_pause_reason).result() is None
 
 
@@ -191,15 +182,15 @@ def test_who_is_alone_on_a_server_goes_on_after_a_restore(server: AppServer, cho
     page = browser.get("/overview/compare").text
     assert "1 post is overdue" in page
     assert f'href="/posts/{post}"' in page
-    assert send(browser, "/overview/compare").status_code == 400
+    assert send_form(browser, "/overview/compare").status_code == 400
     assert server.service.read(instance.get_pause_reason).result() == instance.RESTORED
-    answer = send(browser, "/overview/compare", overdue=choice)
+    answer = send_form(browser, "/overview/compare", overdue=choice)
     assert "Publishing resumed." in then(browser, answer)
     assert server.service.read(instance.get_pause_reason).result() is None
     row = server.wait(post, status)
     assert (row["error_code"] is None) == (choice == "publish")
     assert "not paused for a restore" in browser.get("/overview/compare").text
-    assert send(browser, "/overview/compare", overdue=choice).status_code == 409
+    assert send_form(browser, "/overview/compare", overdue=choice).status_code == 409
 
 
 def test_nobody_goes_on_for_others_nor_for_another_reason(world: RequestCast, charlie: Person) -> None:
@@ -208,7 +199,7 @@ def test_nobody_goes_on_for_others_nor_for_another_reason(world: RequestCast, ch
     restored(world.server)
     assert 'href="/overview/compare"' not in browser.get("/").text
     assert "This server has other organizations" in browser.get("/overview/compare").text
-    assert send(browser, "/overview/compare", overdue="skip").status_code == 403
+    assert send_form(browser, "/overview/compare", overdue="skip").status_code == 403
     assert world.server.service.read(instance.get_pause_reason).result() == instance.RESTORED
 
 
@@ -223,7 +214,7 @@ def test_more_than_a_transaction_should_hold_is_the_commands_work(
     server.clock.skip(3600 + 60)
     browser = sign_in(server, only.organization)
     assert "More than 1 post" in browser.get("/overview/compare").text
-    answer = send(browser, "/overview/compare", overdue="skip")
+    answer = send_form(browser, "/overview/compare", overdue="skip")
     assert (answer.status_code, "socialpub resume --after-restore --skip-overdue" in answer.text) == (400, True)
     assert {row["status"] for post in posts for row in server.rows(Post, id=post)} == {"queued"}
 
@@ -232,7 +223,7 @@ def test_going_on_asks_for_the_password_when_the_sign_in_is_old(server: AppServe
     browser = sign_in(server, server.person("Only").organization)
     restored(server)
     server.clock.skip(11 * 60)
-    answer = send(browser, "/overview/compare", overdue="skip")
+    answer = send_form(browser, "/overview/compare", overdue="skip")
     assert (answer.status_code, needs_password(answer)) == (403, True)
     assert server.service.read(instance.get_pause_reason).result() == instance.RESTORED
 
@@ -254,16 +245,16 @@ def test_a_second_organization_sees_nothing_of_the_first(world: RequestCast) -> 
     assert "Outcome unknown" not in page
     assert "Failed and rejected" not in page
     lost = world.server.rows(Post, status="failed")[0]["id"]
-    assert send(stranger, "/overview/settle", post=lost, published="yes").status_code == 404
-    assert send(stranger, "/overview/cancel", account=world.alice.bluesky).status_code == 404
+    assert send_form(stranger, "/overview/settle", post=lost, published="yes").status_code == 404
+    assert send_form(stranger, "/overview/cancel", account=world.alice.bluesky).status_code == 404
 
 
 def test_a_profile_shows_what_is_its_own(world: RequestCast, browser: ApiClient) -> None:
     failed(world)
     other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
-    send(browser, "/profile", profile=other)
+    send_form(browser, "/profile", profile=other)
     assert "Failed and rejected" not in browser.get("/").text
-    send(browser, "/profile", profile=world.alice.profile)
+    send_form(browser, "/profile", profile=world.alice.profile)
     assert "Failed and rejected" in browser.get("/").text
 
 
@@ -275,4 +266,4 @@ def test_a_member_sees_what_is_wrong_and_manages_nothing(world: RequestCast) -> 
     assert "Access expired" in page
     assert "/connect/" not in page
     assert 'action="/overview/cancel"' not in page
-    assert send(member, "/overview/cancel", account=world.alice.bluesky).status_code == 403
+    assert send_form(member, "/overview/cancel", account=world.alice.bluesky).status_code == 403

@@ -36,11 +36,6 @@ def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server(limits={"reads": 100_000})
 
 
-@pytest.fixture
-def browser(server: AppServer, alice: Person) -> ApiClient:
-    return sign_in(server, alice.organization)
-
-
 def shown(browser: ApiClient, query: str = "") -> list[str]:
     """The ids of the posts on a page of the log, in its order."""
     answer = browser.get(f"/posts{query}", headers=HTML)

@@ -6,7 +6,6 @@ import html
 import re
 
 import httpx
-import pytest
 
 from tests.support.app_server import UNKNOWN_ID, ApiClient
 from tests.support.connect_flow import sign_in
@@ -17,11 +16,6 @@ from tests.support.post_outcomes import failed
 from tests.support.request_cast import RequestCast, make_picture
 
 PAGE_BYTES_MAX = 60_000
-
-
-@pytest.fixture
-def browser(world: RequestCast) -> ApiClient:
-    return sign_in(world.server, world.alice.organization)
 
 
 def cards(browser: ApiClient, path: str = "/posts") -> list[str]:

@@ -14,69 +14,61 @@ from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, AppServer, Person, error_of
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import PROOF_EXPIRED, needs_password, send_settings_form, sign_in_at
-from tests.support.sign_in import EMAIL, PASSWORD, add_user, csrf_of, signed_in
-
-
-@pytest.fixture
-def browser(server: AppServer, alice: Person) -> httpx.Client:
-    """Somebody who has signed in with a password, through the front door."""
-    add_user(server, alice, EMAIL, "owner")
-    return signed_in(server)
-
+from tests.support.sign_in import EMAIL, PASSWORD, csrf_of
 
 # --- Keys ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_of_keys_says_how_the_program_uses_one(server: AppServer, browser: httpx.Client) -> None:
-    page = browser.get("/settings/keys").text
+def test_the_page_of_keys_says_how_the_program_uses_one(server: AppServer, owner: httpx.Client) -> None:
+    page = owner.get("/settings/keys").text
     assert re.findall(r"<code>(socialpub login [^<]*)</code>", page) == [
         f"socialpub login --url {server.service.base_url}"
     ]
 
 
 def test_a_key_is_revoked_on_a_page_that_says_what_will_happen(
-    server: AppServer, browser: httpx.Client, alice: Person
+    server: AppServer, owner: httpx.Client, alice: Person
 ) -> None:
     path = f"/settings/keys/{alice.key_id}/revoke"
-    listed = browser.get("/settings/keys").text
+    listed = owner.get("/settings/keys").text
     assert f'href="{path}"' in listed
     assert f'action="{path}"' not in listed
     alice.api.get("/v1/posts")
     server.service.write(lambda tx: None).result()  # when the key was used is written behind the answer
-    asked = browser.get(path)
+    asked = owner.get(path)
     assert "last used" in asked.text
     assert alice.api.get("/v1/posts").status_code == 200
-    assert send_settings_form(browser, path).headers["Location"] == "/settings/keys"
-    assert "Key revoked." in browser.get("/settings/keys").text
+    assert send_settings_form(owner, path).headers["Location"] == "/settings/keys"
+    assert "Key revoked." in owner.get("/settings/keys").text
     assert alice.api.get("/v1/posts").status_code == 401
-    assert "is revoked</h1>" in browser.get(path).text  # back to where it was asked
+    assert "is revoked</h1>" in owner.get(path).text  # back to where it was asked
 
 
 @pytest.mark.parametrize("path", ["/settings/keys/{}/revoke", "/settings/profiles/{}"])
-def test_what_is_another_organizations_is_not_there(server: AppServer, browser: httpx.Client, path: str) -> None:
+def test_what_is_another_organizations_is_not_there(server: AppServer, owner: httpx.Client, path: str) -> None:
     mallory = server.person("Mallory")
     for id_ in (mallory.key_id, mallory.profile, UNKNOWN_ID):
-        assert browser.get(path.format(id_)).status_code == 404
-        assert send_settings_form(browser, path.format(id_), name="x").status_code == 404
+        assert owner.get(path.format(id_)).status_code == 404
+        assert send_settings_form(owner, path.format(id_), name="x").status_code == 404
 
 
 def test_new_secrets_and_deletions_need_the_password_after_ten_minutes(
-    server: AppServer, browser: httpx.Client, alice: Person
+    server: AppServer, owner: httpx.Client, alice: Person
 ) -> None:
-    assert not needs_password(browser.get("/settings/keys"))
+    assert not needs_password(owner.get("/settings/keys"))
     server.clock.skip(PROOF_EXPIRED)
     for path, fields in (("/settings/keys", {"name": "new"}), (f"/settings/keys/{alice.key_id}/revoke", {})):
-        assert needs_password(browser.get(path))
+        assert needs_password(owner.get(path))
         before = server.rows(ApiKey)
-        refused = send_settings_form(browser, path, **fields)
+        refused = send_settings_form(owner, path, **fields)
         assert (refused.status_code, needs_password(refused)) == (403, True)
         assert SERVICE_RULES["session.proof"].message in refused.text
-        wrong = send_settings_form(browser, path, password="not the one", **fields)
+        wrong = send_settings_form(owner, path, password="not the one", **fields)
         assert (wrong.status_code, "The password is wrong." in wrong.text) == (403, True)
         assert server.rows(ApiKey) == before
-    assert send_settings_form(browser, "/settings/keys", name="new", password=PASSWORD).status_code == 303
-    assert not needs_password(browser.get("/settings/keys"))  # for the next ten minutes
-    assert send_settings_form(browser, f"/settings/keys/{alice.key_id}/revoke").status_code == 303
+    assert send_settings_form(owner, "/settings/keys", name="new", password=PASSWORD).status_code == 303
+    assert not needs_password(owner.get("/settings/keys"))  # for the next ten minutes
+    assert send_settings_form(owner, f"/settings/keys/{alice.key_id}/revoke").status_code == 303
 
 
 PROVED = [route for route in ROUTES if route.recent_password]
@@ -84,15 +76,15 @@ PROVED = [route for route in ROUTES if route.recent_password]
 
 @pytest.mark.parametrize("route", PROVED, ids=lambda route: f"{route.method} {route.path}")
 def test_the_api_asks_for_a_password_too_where_its_pages_do(
-    server: AppServer, browser: httpx.Client, alice: Person, route: Route
+    server: AppServer, owner: httpx.Client, alice: Person, route: Route
 ) -> None:
     ids = {"account_id": alice.bluesky, "profile_id": alice.profile, "key_id": alice.key_id}
     path = re.sub(r"<(\w+):str>", lambda found: ids[found[1]], route.path)
     body = {"json": {"name": "ci"}} if route.method == "POST" else {}
 
     def ask() -> httpx.Response:
-        token = {"X-CSRF-Token": csrf_of(browser.get("/settings"))}
-        return browser.request(route.method, path, headers=token | {"Idempotency-Key": "one"}, **body)
+        token = {"X-CSRF-Token": csrf_of(owner.get("/settings"))}
+        return owner.request(route.method, path, headers=token | {"Idempotency-Key": "one"}, **body)
 
     server.clock.skip(PROOF_EXPIRED)
     before = [server.rows(table) for table in (Account, ApiKey, Profile)]
@@ -101,7 +93,7 @@ def test_the_api_asks_for_a_password_too_where_its_pages_do(
     assert error_of(refused)["remediation"] == SERVICE_RULES["session.proof"].remediation
     assert [server.rows(table) for table in (Account, ApiKey, Profile)] == before
     assert (
-        send_settings_form(browser, "/settings/keys", name="new", password=PASSWORD).status_code == 303
+        send_settings_form(owner, "/settings/keys", name="new", password=PASSWORD).status_code == 303
     )  # a proof for ten minutes
     done = ask()
     assert done.status_code in (200, 201, 409)  # the profile still owns an account
@@ -119,19 +111,19 @@ def test_routes_that_need_a_password_destroy_or_make_a_secret() -> None:
     }
 
 
-def test_what_was_typed_is_still_there_when_the_password_is_asked_for(server: AppServer, browser: httpx.Client) -> None:
+def test_what_was_typed_is_still_there_when_the_password_is_asked_for(server: AppServer, owner: httpx.Client) -> None:
     server.clock.skip(PROOF_EXPIRED)
-    refused = send_settings_form(browser, "/settings/keys", name="<i>for the shop", password="not the one")
+    refused = send_settings_form(owner, "/settings/keys", name="<i>for the shop", password="not the one")
     assert 'value="&lt;i&gt;for the shop"' in refused.text
     assert "Your session had ended" not in refused.text
     assert "not the one" not in refused.text
 
 
-def test_password_guesses_are_slowed_down_as_at_sign_in(server: AppServer, browser: httpx.Client) -> None:
+def test_password_guesses_are_slowed_down_as_at_sign_in(server: AppServer, owner: httpx.Client) -> None:
     server.clock.hold()
     server.clock.skip(PROOF_EXPIRED)
     statuses = [
-        send_settings_form(browser, "/settings/keys", name="x", password=f"wrong {n}").status_code for n in range(6)
+        send_settings_form(owner, "/settings/keys", name="x", password=f"wrong {n}").status_code for n in range(6)
     ]
     assert statuses == [403] * 5 + [429]
 
@@ -139,42 +131,42 @@ def test_password_guesses_are_slowed_down_as_at_sign_in(server: AppServer, brows
 # --- Profiles --------------------------------------------------------------------------------------------------------
 
 
-def test_a_profile_is_renamed_and_deleted(server: AppServer, browser: httpx.Client) -> None:
-    assert send_settings_form(browser, "/settings/profiles", name="West").status_code == 303
+def test_a_profile_is_renamed_and_deleted(server: AppServer, owner: httpx.Client) -> None:
+    assert send_settings_form(owner, "/settings/profiles", name="West").status_code == 303
     made = server.rows(Profile)[-1]["id"]
-    assert send_settings_form(browser, f"/settings/profiles/{made}", name="Far West").status_code == 303
-    assert "Far West" in browser.get("/settings/profiles").text
-    assert send_settings_form(browser, f"/settings/profiles/{made}", name="default").status_code == 409
-    assert "No API key is limited to it." in browser.get(f"/settings/profiles/{made}").text
-    assert send_settings_form(browser, f"/settings/profiles/{made}/delete").status_code == 303
-    assert "Far West" not in browser.get("/settings/profiles").text
+    assert send_settings_form(owner, f"/settings/profiles/{made}", name="Far West").status_code == 303
+    assert "Far West" in owner.get("/settings/profiles").text
+    assert send_settings_form(owner, f"/settings/profiles/{made}", name="default").status_code == 409
+    assert "No API key is limited to it." in owner.get(f"/settings/profiles/{made}").text
+    assert send_settings_form(owner, f"/settings/profiles/{made}/delete").status_code == 303
+    assert "Far West" not in owner.get("/settings/profiles").text
 
 
-def test_the_slots_of_a_profile_are_a_form(browser: httpx.Client, alice: Person) -> None:
+def test_the_slots_of_a_profile_are_a_form(owner: httpx.Client, alice: Person) -> None:
     path = f"/settings/profiles/{alice.profile}"
-    assert "There are none yet." in browser.get(path).text
+    assert "There are none yet." in owner.get(path).text
     typed = "thu 18:00\r\n\r\nMon  09:30\r\n"
-    assert send_settings_form(browser, f"{path}/slots", zone="Europe/Berlin", slots=typed).status_code == 303
+    assert send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots=typed).status_code == 303
     stored = alice.api.get("/v1/slots").json()
     weekly = [{"day": "mon", "time": "09:30"}, {"day": "thu", "time": "18:00"}]
     assert (stored["zone"], stored["weekly"]) == ("Europe/Berlin", weekly)
-    page = browser.get(path).text
+    page = owner.get(path).text
     assert "mon 09:30\nthu 18:00</textarea>" in page
     assert '<option value="Europe/Berlin" selected' in page
-    wrong = send_settings_form(browser, f"{path}/slots", zone="Europe/Berlin", slots="mon 9:30\nfri")
+    wrong = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots="mon 9:30\nfri")
     assert wrong.status_code == 400
     assert "mon 9:30\nfri</textarea>" in wrong.text
     assert alice.api.get("/v1/slots").json() == stored
-    assert send_settings_form(browser, f"{path}/slots", zone="UTC", slots="").status_code == 303
+    assert send_settings_form(owner, f"{path}/slots", zone="UTC", slots="").status_code == 303
     assert alice.api.get("/v1/slots").json()["weekly"] == []
 
 
-def test_a_profile_that_owns_accounts_says_so_in_place_of_a_button(browser: httpx.Client, alice: Person) -> None:
+def test_a_profile_that_owns_accounts_says_so_in_place_of_a_button(owner: httpx.Client, alice: Person) -> None:
     path = f"/settings/profiles/{alice.profile}"
-    page = browser.get(path).text
+    page = owner.get(path).text
     assert "has 1 connected account" in page
     assert f'action="{path}/delete"' not in page
-    assert send_settings_form(browser, f"{path}/delete").status_code == 409
+    assert send_settings_form(owner, f"{path}/delete").status_code == 409
 
 
 def test_a_member_sees_profiles_and_no_keys(server: AppServer, alice: Person) -> None:
@@ -190,25 +182,25 @@ def test_a_member_sees_profiles_and_no_keys(server: AppServer, alice: Person) ->
 
 
 def test_a_form_that_is_sent_after_the_session_ended_comes_back_filled_in(
-    server: AppServer, browser: httpx.Client
+    server: AppServer, owner: httpx.Client
 ) -> None:
-    token = csrf_of(browser.get("/settings/keys"))
+    token = csrf_of(owner.get("/settings/keys"))
     server.clock.skip(31 * 24 * 3600)
     typed = {"csrf_token": token, "page": "/settings/keys", "name": "for <the> shop", "password": "a secret"}
-    page = browser.post("/settings/keys", data=typed)
+    page = owner.post("/settings/keys", data=typed)
     assert page.status_code == 200
     assert "Your session has ended" in page.text
     assert "a secret" not in page.text
     assert token not in page.text
     before = server.rows(ApiKey)
-    sent = sign_in_at(page, browser)
+    sent = sign_in_at(page, owner)
     assert (sent.status_code, sent.headers["Location"]) == (303, "/settings/keys?kept=1")
-    back = browser.get(sent.headers["Location"])
+    back = owner.get(sent.headers["Location"])
     assert 'value="for &lt;the&gt; shop"' in back.text
     assert "so the form was not sent" in back.text
     assert server.rows(ApiKey) == before
-    assert "for &lt;the&gt; shop" not in browser.get("/settings/keys").text
-    assert "for &lt;the&gt; shop" not in browser.get("/settings/profiles?kept=1").text
+    assert "for &lt;the&gt; shop" not in owner.get("/settings/keys").text
+    assert "for &lt;the&gt; shop" not in owner.get("/settings/profiles?kept=1").text
 
 
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}])
@@ -223,14 +215,14 @@ def test_what_is_too_long_to_be_kept_is_not(server: AppServer) -> None:
 
 
 @pytest.mark.parametrize("kept", ["nonsense", "[]", '{"page": 1}', '{"fields": {"a": 1}}', "x" * 50_000, "null"])
-def test_a_kept_form_that_is_none_is_left_out(server: AppServer, browser: httpx.Client, kept: str) -> None:
-    token = csrf_of(browser.get("/login"))
-    sent = browser.post("/login", data={"csrf_token": token, "email": EMAIL, "password": PASSWORD, "kept": kept})
+def test_a_kept_form_that_is_none_is_left_out(server: AppServer, owner: httpx.Client, kept: str) -> None:
+    token = csrf_of(owner.get("/login"))
+    sent = owner.post("/login", data={"csrf_token": token, "email": EMAIL, "password": PASSWORD, "kept": kept})
     assert sent.status_code == 303
-    assert browser.get("/settings/keys?kept=1").status_code == 200
+    assert owner.get("/settings/keys?kept=1").status_code == 200
 
 
-def test_two_open_sign_in_tabs_both_work(server: AppServer, browser: httpx.Client) -> None:
+def test_two_open_sign_in_tabs_both_work(server: AppServer, owner: httpx.Client) -> None:
     other = server.api()
     first, second = csrf_of(other.get("/login")), csrf_of(other.get("/login"))
     for token in (first, second):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-import pytest
-
 from socialpub.store.schema.models import WebhookDelivery, WebhookEndpoint
 from tests.support.app_server import ApiClient
 from tests.support.connect_flow import sign_in
@@ -14,11 +12,6 @@ from tests.support.dashboard_forms import HTML, XSS, follow_notice, send_form
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_endpoints import ENDPOINTS, register_endpoint, wait_for_deliveries
 from tests.support.webhook_receiver import ReceiverResponse, WebhookReceiver, sign_body
-
-
-@pytest.fixture
-def browser(world: RequestCast) -> ApiClient:
-    return sign_in(world.server, world.alice.organization)
 
 
 def made(browser: ApiClient, url: str, **fields: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -24,14 +24,6 @@ from tests.support.connect_flow import open_connect_session
 from tests.support.file_server import FileServer
 from tests.support.request_cast import RequestCast, make_picture
 from tests.support.soak.soak_world import wait_for
-
-
-@pytest.fixture
-def over() -> Iterator[threading.Event]:
-    """What hangs goes on once it is set."""
-    over = threading.Event()
-    yield over
-    over.set()
 
 
 def fill(pool: FairExecutor, share: ShareKey, over: threading.Event) -> list[Future[bool]]:

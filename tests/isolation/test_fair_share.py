@@ -354,14 +354,6 @@ def test_opening_and_closing_are_one_line_each(
 # --- Through the front door ---
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[SimulatorThread]:
-    extra_platforms.register()
-    with SimulatorThread(MovableClock()) as simulator:
-        yield simulator
-    extra_platforms.unregister()
-
-
 @pytest.fixture
 def server(tmp_path: Path, three: SimulatorThread, wall: MovableClock) -> Iterator[ProtocolServer]:
     three.lab.reset()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-
-import pytest
 
 from socialpub.base.concurrency.fair_executor import BUSY_RETRY_SECONDS, ShareKey
 from socialpub.store.database import READERS, REQUEST_QUEUE, current_requester, proxy
@@ -22,13 +19,6 @@ from tests.support.soak.soak_world import wait_for
 SEARCH = {"q": "hours"}  # it takes a reader, where a page without a text is read on the loop
 ENDLESS = """CREATE VIEW profile AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
     SELECT kept.* FROM profile_kept AS kept, (SELECT count(*) AS long FROM n) WHERE long > 0"""
-
-
-@pytest.fixture
-def over() -> Iterator[threading.Event]:
-    over = threading.Event()
-    yield over
-    over.set()
 
 
 def hold_readers(server: AppServer, over: threading.Event) -> list[DbFuture[bool]]:

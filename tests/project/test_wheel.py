@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from socialpub import __version__
+from tests.project.conftest import execute
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
-
-
-def execute(command: Sequence[str | Path], cwd: Path) -> str:
-    """What a command says on standard output; it must end with 0, and nothing of this checkout is on its path."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SOCIALPUB_"))}
-    ended = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
 
 
 def test_the_wheel_carries_templates_migrations_and_its_types(wheel: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -10,7 +10,7 @@ from socialpub.domain.background.retention import HistoryRetention
 from socialpub.store.schema.models import Notification
 from tests.support.app_server import AppServer, Person, sleep_briefly
 from tests.support.chat_servers import CHANNELS, add_channel
-from tests.support.webhook_receiver import WebhookReceiver, running_receiver
+from tests.support.webhook_receiver import WebhookReceiver
 
 DAY_MS = 86_400_000
 
@@ -18,12 +18,6 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server(retention={"notifications": "10d"})
-
-
-@pytest.fixture
-def sink() -> Iterator[WebhookReceiver]:
-    with running_receiver() as sink:
-        yield sink
 
 
 def told(server: AppServer, person: Person, sink: WebhookReceiver, status: str) -> None:

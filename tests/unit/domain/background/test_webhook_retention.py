@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.support.webhook_endpoints import (
     register_endpoint,
     wait_for_deliveries,
 )
-from tests.support.webhook_receiver import WebhookReceiver, running_receiver
+from tests.support.webhook_receiver import WebhookReceiver
 
 DAY_MS = 86_400_000
 
@@ -24,12 +24,6 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server(retention={"events": "10d"})
-
-
-@pytest.fixture
-def sink() -> Iterator[WebhookReceiver]:
-    with running_receiver() as sink:
-        yield sink
 
 
 def publish(person: Person) -> str:

@@ -11,4 +11,4 @@ from tests.support.app_server import AppServer
 
 @pytest.fixture
 def server(open_shared: Callable[..., AppServer]) -> AppServer:
-    return open_shared()
+    return open_shared(limits={"reads": 100_000})

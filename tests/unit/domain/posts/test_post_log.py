@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -17,11 +16,6 @@ from tests.support.post_list import insert_rows, list_pages, list_posts, refused
 
 STATUSES = ("queued", "validated", "publishing", "published", "failed", "rejected", "canceled")
 ERROR = '{"code":"platform_rejected","message":"No.","docUrl":"http://x/docs/errors/platform_rejected"}'
-
-
-@pytest.fixture
-def server(open_shared: Callable[..., AppServer]) -> AppServer:
-    return open_shared(limits={"reads": 100_000})
 
 
 # --- What a row looks like ---------------------------------------------------------------------------------------

@@ -38,11 +38,6 @@ PIECES = ("aaa", "aab", "ß", "%", "日本", "привет", " ")
 ROWS = 500
 
 
-@pytest.fixture
-def server(open_shared: Callable[..., AppServer]) -> AppServer:
-    return open_shared(limits={"reads": 100_000})
-
-
 def at(hour: int) -> str:
     return quote(format_instant(kit.NOON + hour * HOUR))
 

@@ -49,11 +49,6 @@ TEXTS = {
 
 
 @pytest.fixture
-def server(open_shared: Callable[..., AppServer]) -> AppServer:
-    return open_shared(limits={"reads": 100_000})
-
-
-@pytest.fixture
 def found(server: AppServer, alice: Person) -> Callable[[str], list[str]]:
     """The names of the texts that a search finds."""
     ids = dict(zip(insert_rows(server, alice, *[{"text": text} for text in TEXTS.values()]), TEXTS, strict=True))

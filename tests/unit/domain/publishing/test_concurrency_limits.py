@@ -64,14 +64,6 @@ def test_a_server_takes_as_many_descriptors_as_it_may() -> None:
 # --- A burst ---
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[SimulatorThread]:
-    extra_platforms.register()
-    with SimulatorThread(MovableClock()) as simulator:
-        yield simulator
-    extra_platforms.unregister()
-
-
 @pytest.fixture
 def server(tmp_path: Path, three: SimulatorThread, wall: MovableClock) -> Iterator[ProtocolServer]:
     three.lab.reset()

@@ -15,22 +15,12 @@ from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.simulator.faults import FAULT_KINDS
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Attempt, IdempotencyRecord, Intent, Job
-from tests.support.app_server import MovableClock, error_of, format_instant
+from tests.support.app_server import error_of, format_instant
 from tests.support.publishing_protocol import CLASSES, ProtocolServer
 from tests.support.shared_server import SharedServer
-from tests.support.soak import extra_platforms
 from tests.support.soak.soak_world import wait_for
 
 UNKNOWN = "publish.outcome_unknown"
-
-
-@pytest.fixture(scope="module")
-def three() -> Iterator[SimulatorThread]:
-    """A simulator that has the two platforms of the tests too."""
-    extra_platforms.register()
-    with SimulatorThread(MovableClock()) as simulator:
-        yield simulator
-    extra_platforms.unregister()
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.domain.background import publishing_gate
-from socialpub.domain.server import clock_watch, instance
+from socialpub.domain.server import clock_watch
 from socialpub.platforms import CONNECTORS
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
 from tests.support.app_server import AppServer, MovableClock, Person, format_instant
+from tests.support.publishing_state import pause_reason, post_status
 from tests.support.soak.soak_world import wait_for
 
 HOUR, YEAR = 3600, 365 * 24 * 3600
@@ -46,14 +47,6 @@ def schedule(server: AppServer, person: Person, seconds: float) -> str:
     return str(answer.json()["results"][0]["postId"])
 
 
-def status(server: AppServer, post: str) -> str:
-    return str(server.rows(id=post)[0]["status"])
-
-
-def paused(server: AppServer) -> str | None:
-    return server.service.read(instance.get_pause_reason).result()
-
-
 def asked(server: AppServer, times: int) -> bool:
     """Whether the platform has been asked for the time so often."""
     return sum(call.operation == "none" for call in server.lab.lab.calls) >= times
@@ -66,14 +59,14 @@ def test_a_clock_that_is_set_ahead_posts_nothing_until_it_is_put_right(
     post = schedule(server, alice, 600)
     wall.set_ahead(jump)
     server.service.jobs.wakeup.wake()
-    assert wait_for(lambda: paused(server) == "clock", 60)
+    assert wait_for(lambda: pause_reason(server) == "clock", 60)
     assert wait_for(lambda: asked(server, 2), 60)  # and the platform did not agree
-    assert (paused(server), status(server, post)) == ("clock", "queued")
+    assert (pause_reason(server), post_status(server, post)) == ("clock", "queued")
     wall.set_ahead(-jump)
-    assert wait_for(lambda: paused(server) is None, 60)
+    assert wait_for(lambda: pause_reason(server) is None, 60)
     assert server.lab.lab.ledger.posts() == []
     server.skip(601)
-    assert wait_for(lambda: status(server, post) == "published", 60)
+    assert wait_for(lambda: post_status(server, post) == "published", 60)
     assert len(server.lab.lab.ledger.posts()) == 1
 
 
@@ -84,8 +77,8 @@ def test_a_jump_that_the_platforms_have_made_too_ends_the_pause(
     post = schedule(server, alice, 600)
     upstream.set_ahead(700)
     wall.set_ahead(700)
-    assert wait_for(lambda: status(server, post) == "published", 60)
-    assert paused(server) is None
+    assert wait_for(lambda: post_status(server, post) == "published", 60)
+    assert pause_reason(server) is None
 
 
 @pytest.mark.parametrize(("apart", "agrees"), [(119, True), (-119, True), (122, False), (-122, False)])
@@ -107,10 +100,10 @@ def test_a_clock_that_jumps_back_posts_nothing_twice_and_forgets_nothing(
     done = alice.api.publish({"text": "done", "targets": [{"accountId": alice.bluesky}]}).json()["results"][0]
     post = schedule(server, alice, 30)
     wall.set_ahead(-HOUR)
-    assert not wait_for(lambda: paused(server), 1)
-    assert status(server, done["postId"]) == "published"
+    assert not wait_for(lambda: pause_reason(server), 1)
+    assert post_status(server, done["postId"]) == "published"
     server.skip(HOUR + 31)
-    assert wait_for(lambda: status(server, post) == "published", 60)
+    assert wait_for(lambda: post_status(server, post) == "published", 60)
     assert len(server.lab.lab.ledger.posts()) == 2
 
 
@@ -121,11 +114,11 @@ def test_start_after_a_long_downtime_waits_for_a_platform_clock(
     server.stop()
     wall.set_ahead(73 * HOUR)
     server.start()
-    assert paused(server) == "clock"
+    assert pause_reason(server) == "clock"
     assert wait_for(lambda: asked(server, 2), 60)
-    assert (paused(server), status(server, post)) == ("clock", "queued")
+    assert (pause_reason(server), post_status(server, post)) == ("clock", "queued")
     upstream.set_ahead(73 * HOUR)  # so it was no mistake: the machine was off for three days
-    assert wait_for(lambda: status(server, post) == "published", 60)
+    assert wait_for(lambda: post_status(server, post) == "published", 60)
 
 
 @pytest.mark.parametrize("silent_ms, seen, doubtful", [(0, 0, False), (120_000, 1, False), (120_001, 1, True)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +13,7 @@ from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer, Person, unused_name
 from tests.support.media_uploads import stored_media
+from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 KINDS = ("person", "organization")
@@ -46,10 +46,6 @@ def connect(server: AppServer, person: Person, kind: str, **wanted: Any) -> dict
     return server._keep(person, "linkedin", "linkedin", identity, tokens)
 
 
-def inline(kind: str, data: bytes, **more: str) -> dict[str, str]:
-    return {"kind": kind, "bytesBase64": base64.b64encode(data).decode(), **more}
-
-
 def publish(person: Person, account: dict[str, Any], **body: Any) -> dict[str, Any]:
     options = {"options": {"platform": "linkedin", **body.pop("options")}} if "options" in body else {}
     answer = person.api.publish({"targets": [{"accountId": account["id"], **options}], **body}).json()
@@ -79,7 +75,7 @@ def test_a_text_is_shown_as_it_was_written(server: AppServer, kind: str) -> None
 def test_a_text_with_an_image_becomes_one_public_post(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
     account, picture = connect(server, ann, kind), jpeg()
-    result = publish(ann, account, text="hello", media=[inline("image", picture, altText="a cat")])
+    result = publish(ann, account, text="hello", media=[inline_item("image", picture, altText="a cat")])
     (medium,) = published(server, result, account).media
     assert (medium.size, medium.type, medium.alt) == (len(picture), "image/jpeg", "a cat")
     assert server.lab.lab.blobs[medium.sha256].content == picture
@@ -90,7 +86,7 @@ def test_a_text_with_an_image_becomes_one_public_post(server: AppServer, kind: s
 def test_several_images_become_one_public_post_in_their_order(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
     account, pictures = connect(server, ann, kind), [jpeg(40 + number) for number in range(3)]
-    media = [inline("image", picture, altText=f"cat {n}") for n, picture in enumerate(pictures)]
+    media = [inline_item("image", picture, altText=f"cat {n}") for n, picture in enumerate(pictures)]
     entry = published(server, publish(ann, account, text="three", media=media), account)
     assert [server.lab.lab.blobs[medium.sha256].content for medium in entry.media] == pictures
     assert [medium.alt for medium in entry.media] == ["cat 0", "cat 1", "cat 2"]
@@ -100,7 +96,7 @@ def test_several_images_become_one_public_post_in_their_order(server: AppServer,
 def test_a_video_in_parts_becomes_one_public_post(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
     account, film = connect(server, ann, kind), mp4(filler=5_000_000)
-    entry = published(server, publish(ann, account, text="look", media=[inline("video", film)]), account)
+    entry = published(server, publish(ann, account, text="look", media=[inline_item("video", film)]), account)
     (medium,) = entry.media
     assert (medium.size, medium.type) == (len(film), "video/mp4")
     assert server.lab.lab.blobs[medium.sha256].content == film
@@ -132,14 +128,14 @@ def test_a_document_that_cannot_be_published_is_refused_at_once(server: AppServe
     cases: list[tuple[dict[str, Any], list[Any], str]] = [
         ({"accountId": ann.bluesky}, [stored], "bluesky.media.document_unsupported"),
         ({"accountId": account}, [stored], "linkedin.document.title_required"),
-        ({"accountId": account}, [stored, inline("image", jpeg())], "linkedin.media.no_mixing"),
+        ({"accountId": account}, [stored, inline_item("image", jpeg())], "linkedin.media.no_mixing"),
         ({"accountId": account}, [{"kind": "image", "mediaId": stored}], "media.kind_mismatch"),
     ]
     for target, media, rule in cases:
         answer = ann.api.publish({"targets": [target], "text": "menu", "media": media})
         assert answer.status_code == 400
         assert rule in json.dumps(answer.json()), answer.text
-    result = publish(ann, {"id": account}, media=[inline("document", jpeg())], **DOCUMENT)
+    result = publish(ann, {"id": account}, media=[inline_item("document", jpeg())], **DOCUMENT)
     assert result["error"]["rule"] == "media.kind_mismatch"
     assert [call for call in server.lab.lab.calls if call.platform == "linkedin"] == []
 
@@ -208,7 +204,7 @@ def test_a_version_that_no_table_has_is_told_when_it_is_refused(
     assert told == [{"platform": "linkedin", "currentPin": "202610", "nextPin": "202609", "sunsetAt": None}]
 
 
-CONTENTS: list[dict[str, Any]] = [{"text": ODD}, DOCUMENT | {"media": [inline("document", PDF)]}]
+CONTENTS: list[dict[str, Any]] = [{"text": ODD}, DOCUMENT | {"media": [inline_item("document", PDF)]}]
 
 
 @pytest.mark.parametrize("content", CONTENTS, ids=["text", "document"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer, Person, error_of, format_instant, unused_name
+from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 
@@ -47,10 +47,6 @@ def connect(server: AppServer, person: Person, **wanted: Any) -> dict[str, Any]:
     }
 
 
-def inline(kind: str, data: bytes, **more: str) -> dict[str, str]:
-    return {"kind": kind, "bytesBase64": base64.b64encode(data).decode(), **more}
-
-
 def publish(person: Person, account: dict[str, Any], **body: Any) -> dict[str, Any]:
     options = {"options": {"platform": "pinterest", **body.pop("options")}} if "options" in body else {}
     answer = person.api.publish({"targets": [{"accountId": account["id"], **options}], **body}).json()
@@ -70,7 +66,7 @@ def published(server: AppServer, result: dict[str, Any], account: dict[str, Any]
 def test_an_image_with_everything_becomes_one_pin_on_the_default_board(server: AppServer) -> None:
     ann = server.person("Ann")
     account, picture = connect(server, ann), jpeg()
-    media = [inline("image", picture, altText="a cat")]
+    media = [inline_item("image", picture, altText="a cat")]
     options = {"title": "Cats", "destinationUrl": "https://example.com/cats?a=1"}
     result = publish(ann, account, text="hello – “world”", media=media, options=options)
     entry = published(server, result, account)
@@ -97,7 +93,7 @@ def test_several_images_become_one_pin_in_their_order(server: AppServer) -> None
     ann = server.person("Ann")
     account, pictures = connect(server, ann, boards=("One", "Two")), [jpeg(40, 40 + n) for n in range(5)]
     board = account["boards"][1]["id"]
-    media = [inline("image", picture) for picture in pictures]
+    media = [inline_item("image", picture) for picture in pictures]
     entry = published(server, publish(ann, account, text="five", media=media, options={"boardId": board}), account)
     assert [server.lab.lab.blobs[medium.sha256].content for medium in entry.media] == pictures
     assert (entry.request["board_id"], entry.request["source_type"]) == (board, "multiple_image_base64")
@@ -107,7 +103,7 @@ def test_a_pin_goes_to_a_section_of_its_board(server: AppServer) -> None:
     ann = server.person("Ann")
     account = connect(server, ann, sections=("Cakes", "Bread"))
     options = {"boardSectionId": account["sections"][1]}
-    media = [inline("image", jpeg())]
+    media = [inline_item("image", jpeg())]
     server.lab.lab.faults.add([{"fault": "reset_after", "operation": "pins.create", "times": 1}])
     entry = published(server, publish(ann, account, text="hello", media=media, options=options), account)
     assert entry.request["board_section_id"] == account["sections"][1]
@@ -120,7 +116,7 @@ def test_an_image_that_bytes_may_not_be_is_fetched_from_this_server(server: AppS
     ann = server.person("Ann")
     account, into = connect(server, ann), io.BytesIO()
     Image.new("RGB", (40, 40), (1, 2, 3)).save(into, "WEBP")
-    result = publish(ann, account, text="hello", media=[inline("image", into.getvalue())])
+    result = publish(ann, account, text="hello", media=[inline_item("image", into.getvalue())])
     entry = published(server, result, account)
     assert (entry.media[0].type, entry.request["source_type"]) == ("image/webp", "image_url")
 
@@ -128,7 +124,7 @@ def test_an_image_that_bytes_may_not_be_is_fetched_from_this_server(server: AppS
 def test_a_video_becomes_one_pin(server: AppServer) -> None:
     ann = server.person("Ann")
     account, film = connect(server, ann), mp4(filler=500_000)
-    result = publish(ann, account, text="look", media=[inline("video", film, altText="a cat runs")])
+    result = publish(ann, account, text="look", media=[inline_item("video", film, altText="a cat runs")])
     (medium,) = published(server, result, account).media
     assert (medium.size, medium.type, medium.alt) == (len(film), "video/mp4", "a cat runs")
     assert server.lab.lab.blobs[medium.sha256].content == film
@@ -137,7 +133,7 @@ def test_a_video_becomes_one_pin(server: AppServer) -> None:
 def test_the_default_board_is_that_of_the_time_of_acceptance(server: AppServer) -> None:
     ann = server.person("Ann")
     account = connect(server, ann, boards=("One", "Two"))
-    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline("image", jpeg())]}
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
     (queued,) = ann.api.publish(body | {"scheduledAt": format_instant(server.clock.now_ms() + 60_000)}).json()[
         "results"
     ]
@@ -152,7 +148,7 @@ def test_the_default_board_is_that_of_the_time_of_acceptance(server: AppServer) 
 def test_a_pin_without_a_board_is_refused_before_anything_is_sent(server: AppServer) -> None:
     ann = server.person("Ann")
     account = connect(server, ann, boards=())
-    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline("image", jpeg())]}
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
     answer = ann.api.publish(body)
     assert (answer.status_code, error_of(answer)["rule"]) == (400, "pinterest.board.required")
     assert [call for call in server.lab.lab.calls if call.platform == "pinterest"] == []
@@ -162,14 +158,14 @@ def test_an_expired_token_is_refreshed_and_the_pin_published(server: AppServer) 
     ann = server.person("Ann")
     account = connect(server, ann)
     server.lab.lab.end_tokens("pinterest", account["platformAccountId"])
-    published(server, publish(ann, account, text="hello", media=[inline("image", jpeg())]), account)
+    published(server, publish(ann, account, text="hello", media=[inline_item("image", jpeg())]), account)
 
 
 def test_an_account_whose_tokens_are_over_is_asked_to_reconnect(server: AppServer) -> None:
     ann = server.person("Ann")
     account = connect(server, ann)
     server.lab.lab.end_tokens("pinterest", account["platformAccountId"], refresh=True)
-    result = publish(ann, account, text="hello", media=[inline("image", jpeg())])
+    result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
     assert server.lab.lab.ledger.entries("pinterest") == []
 
@@ -179,7 +175,7 @@ def test_trial_access_is_told_with_what_the_operator_does_about_it(server: AppSe
     account = connect(server, ann)
     fake: Any = server.lab.lab.fake("pinterest")
     fake.pins.trial = True
-    result = publish(ann, account, text="hello", media=[inline("image", jpeg())])
+    result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     error = result["error"]
     assert (result["status"], error["code"], error["rule"]) == (
         "rejected",
@@ -195,7 +191,7 @@ def test_a_pin_whose_answer_was_lost_is_found_and_never_sent_twice(impatient: Ap
     server, ann = impatient, impatient.person("Ann")
     account = connect(server, ann)
     server.lab.lab.faults.add([{"fault": fault, "platform": "pinterest", "operation": "pins.create", "times": 1}])
-    result = publish(ann, account, text="hello", media=[inline("image", jpeg())])
+    result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     assert server.lab.lab.ledger.wait(1, 60)
     server.wait(result["postId"], "publishing")
     server.skip(6)
@@ -216,5 +212,5 @@ def test_the_boards_are_listed_and_one_becomes_the_default(server: AppServer) ->
     assert ann.api.patch(f"{address}/default-board", json=chosen).status_code == 200
     shown = ann.api.get(f"/v1/accounts/{account['id']}").json()
     assert shown["pinterest"] == {"defaultBoardId": chosen["boardId"], "defaultBoardName": "Board 2"}
-    entry = published(server, publish(ann, account, text="hello", media=[inline("image", jpeg())]), account)
+    entry = published(server, publish(ann, account, text="hello", media=[inline_item("image", jpeg())]), account)
     assert entry.request["board_id"] == chosen["boardId"]

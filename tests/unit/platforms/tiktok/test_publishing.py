@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from socialpub.platforms.tiktok import upload
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer, Person, unused_name
+from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 CREATOR = {"privacy": "self_only", "disableComment": True}
@@ -36,10 +36,6 @@ def connect(server: AppServer, person: Person) -> dict[str, Any]:
     made = server.lab.lab.add_account("tiktok", handle=handle, displayName=person.name)
     identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
     return server._keep(person, "tiktok", "tiktok", identity, Tokens(made["accessToken"], made["refreshToken"]))
-
-
-def inline(kind: str, data: bytes, **more: str) -> dict[str, str]:
-    return {"kind": kind, "bytesBase64": base64.b64encode(data).decode(), **more}
 
 
 def publish(person: Person, account: dict[str, Any], **body: Any) -> dict[str, Any]:
@@ -69,7 +65,7 @@ def operations(server: AppServer) -> list[str]:
 def test_photos_with_text_and_title_become_one_draft(server: AppServer) -> None:
     ann = server.person("Ann")
     account, pictures = connect(server, ann), [jpeg(40, 40 + n) for n in range(3)]
-    media = [inline("image", picture) for picture in pictures]
+    media = [inline_item("image", picture) for picture in pictures]
     result = publish(ann, account, text="hello – “world” 🎉", media=media, options={"title": "Cats"})
     entry = delivered(server, result, account)
     assert [server.lab.lab.blobs[medium.sha256].content for medium in entry.media] == pictures
@@ -80,7 +76,7 @@ def test_photos_with_text_and_title_become_one_draft(server: AppServer) -> None:
 def test_video_becomes_one_draft_with_warnings_about_the_inbox(server: AppServer) -> None:
     ann = server.person("Ann")
     account, film = connect(server, ann), mp4(filler=500_000)
-    result = publish(ann, account, text="look", media=[inline("video", film)], options=CREATOR)
+    result = publish(ann, account, text="look", media=[inline_item("video", film)], options=CREATOR)
     entry = delivered(server, result, account)
     (medium,) = entry.media
     assert (entry.text, medium.size, medium.type) == (None, len(film), "video/mp4")
@@ -109,7 +105,7 @@ def test_a_png_is_refused_before_anything_is_sent(server: AppServer) -> None:
     ann = server.person("Ann")
     account, into = connect(server, ann), io.BytesIO()
     Image.new("RGB", (40, 40), (1, 2, 3)).save(into, "PNG")
-    result = publish(ann, account, text="hi", media=[inline("image", into.getvalue())])
+    result = publish(ann, account, text="hi", media=[inline_item("image", into.getvalue())])
     assert (result["status"], result["error"]["rule"]) == ("rejected", "tiktok.file_format.invalid")
     assert operations(server) == []
 
@@ -118,7 +114,7 @@ def test_an_expired_token_is_refreshed_and_the_draft_delivered(server: AppServer
     ann = server.person("Ann")
     account = connect(server, ann)
     server.lab.lab.end_tokens("tiktok", account["platformAccountId"])
-    delivered(server, publish(ann, account, text="hello", media=[inline("image", jpeg())]), account)
+    delivered(server, publish(ann, account, text="hello", media=[inline_item("image", jpeg())]), account)
     assert operations(server)[:3] == ["content.init", "oauth.token", "content.init"]
 
 
@@ -126,7 +122,7 @@ def test_an_account_whose_tokens_are_over_is_asked_to_reconnect(server: AppServe
     ann = server.person("Ann")
     account = connect(server, ann)
     server.lab.lab.end_tokens("tiktok", account["platformAccountId"], refresh=True)
-    result = publish(ann, account, text="hello", media=[inline("image", jpeg())])
+    result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
     assert server.lab.lab.ledger.entries("tiktok") == []
 
@@ -136,7 +132,7 @@ def test_a_draft_that_tiktok_could_not_process_fails_with_its_reason(server: App
     account = connect(server, ann)
     fake: Any = server.lab.lab.fake("tiktok")
     fake.fails = "duration_check_failed"
-    error = publish(ann, account, text="look", media=[inline("video", mp4())])["error"]
+    error = publish(ann, account, text="look", media=[inline_item("video", mp4())])["error"]
     assert (error["code"], error["rule"]) == ("platform_rejected", "tiktok.publish.failed")
     assert error["platformResponse"]["body"]["data"]["fail_reason"] == "duration_check_failed"
     assert operations(server).count("video.init") == 1
@@ -147,7 +143,7 @@ def test_photos_with_a_lost_response_are_sent_once_and_settled_by_hand(server: A
     ann = server.person("Ann")
     account = connect(server, ann)
     server.lab.lab.faults.add([{"fault": fault, "platform": "tiktok", "operation": "content.init", "times": 1}])
-    result = publish(ann, account, text="hello", media=[inline("image", jpeg())])
+    result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     assert (result["status"], result["error"]["rule"]) == ("failed", "publish.outcome_unknown")
     assert (operations(server), len(server.lab.lab.ledger.entries("tiktok"))) == (["content.init"], 1)
     assert ann.api.post(f"/v1/posts/{result['postId']}/settle", json={"published": True}).status_code == 200
@@ -160,4 +156,4 @@ def test_a_video_is_one_draft_whatever_answer_is_lost(server: AppServer, operati
     account = connect(server, ann)
     server.lab.lab.configure(processingMs=0)
     server.lab.lab.faults.add([{"fault": "reset_after", "platform": "tiktok", "operation": operation, "times": 1}])
-    delivered(server, publish(ann, account, text="look", media=[inline("video", mp4())]), account)
+    delivered(server, publish(ann, account, text="look", media=[inline_item("video", mp4())]), account)

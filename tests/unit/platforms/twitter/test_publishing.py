@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +12,7 @@ from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer, Person, unused_name
+from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 APP = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
@@ -33,10 +33,6 @@ def ann(server: AppServer) -> Person:
     identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
     server._keep(ann, "twitter", "twitter", identity, Tokens(made["accessToken"], made["refreshToken"]))
     return ann
-
-
-def inline(kind: str, data: bytes, **more: str) -> dict[str, str]:
-    return {"kind": kind, "bytesBase64": base64.b64encode(data).decode(), **more}
 
 
 def publish(ann: Person, text: str, *media: dict[str, str]) -> dict[str, Any]:
@@ -61,19 +57,19 @@ def published(server: AppServer, ann: Person, text: str, *media: dict[str, str])
 
 def test_a_text_with_an_image_becomes_one_public_post(server: AppServer, ann: Person) -> None:
     picture = jpeg()
-    (medium,) = published(server, ann, "hello", inline("image", picture, altText="a cat")).media
+    (medium,) = published(server, ann, "hello", inline_item("image", picture, altText="a cat")).media
     assert (medium.size, medium.type, medium.alt) == (len(picture), "image/jpeg", "a cat")
 
 
 def test_four_images_become_one_public_post_in_their_order(server: AppServer, ann: Person) -> None:
     pictures = [jpeg(40 + number) for number in range(4)]
-    media = published(server, ann, "four", *(inline("image", picture) for picture in pictures)).media
+    media = published(server, ann, "four", *(inline_item("image", picture) for picture in pictures)).media
     assert [medium.size for medium in media] == [len(picture) for picture in pictures]
 
 
 def test_a_video_becomes_one_public_post(server: AppServer, ann: Person) -> None:
     film = mp4(filler=1_500_000)
-    (medium,) = published(server, ann, "look", inline("video", film)).media
+    (medium,) = published(server, ann, "look", inline_item("video", film)).media
     assert (medium.size, medium.type) == (len(film), "video/mp4")
 
 
@@ -109,7 +105,7 @@ def test_a_post_whose_answer_is_lost_is_found_and_not_sent_again(server: AppServ
     server.lab.lab.faults.add([{"fault": fault, "operation": "tweets.create", "nth": 1}])
     server.lab.lab.configure(list_lag_ms=200)
     body = {"targets": [{"accountId": ann.accounts["twitter"]["id"]}], "text": "see example.com & more", "media": [
-        inline("image", jpeg())
+        inline_item("image", jpeg())
     ]}  # fmt: skip
     (result,) = ann.api.publish(body).json()["results"]
     assert (result["status"], result.get("error")) == ("published", None)
