@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub_client import Socialpub
-from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.app_server import UNLIMITED, AppServer, Person, running_server
 from tests.support.client_cuts import CuttingTransport
 
 PROGRAM = Path(sys.executable).with_name("socialpub")
@@ -54,12 +54,10 @@ class ClientWorld:
 
 @pytest.fixture(scope="module")
 def clients_server(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[AppServer]:
-    limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
     platforms = {name: {"api_base": lab_thread.origin(name)} for name in ("bluesky", "instagram")}
-    settings = {"limits": limits, "platforms": platforms}
-    server = AppServer(tmp_path_factory.mktemp("clients"), lab_thread, MovableClock(), settings).start()
-    yield server
-    server.stop()
+    home = tmp_path_factory.mktemp("clients")
+    with running_server(home, lab_thread, limits=UNLIMITED, platforms=platforms) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

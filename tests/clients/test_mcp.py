@@ -17,7 +17,7 @@ from socialpub_client.mcp_server.remote_files import RemoteFiles
 from socialpub_client.mcp_server.server import ServerSettings
 from socialpub_client.mcp_server.tool_calls import ROW_BYTES, TEXT_BYTES, cut_text, describe_outcome, shorten_post
 from socialpub_client.mcp_server.tool_table import TOOLS
-from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.app_server import UNLIMITED, Person, running_server
 from tests.support.https_files import https_files
 from tests.support.mcp_clients import Answers, AnswersLost, answered, in_process, refused, run
 from tests.support.request_cast import RequestCast, make_picture
@@ -32,11 +32,9 @@ Use = Callable[[Client], Awaitable[Any]]
 @pytest.fixture(scope="module")
 def cast(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[RequestCast]:
     """One server for all: each test has texts of its own."""
-    limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
-    server = AppServer(tmp_path_factory.mktemp("mcp"), lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.connected_person("Alice")
-    yield RequestCast(server, alice)
-    server.stop()
+    with running_server(tmp_path_factory.mktemp("mcp"), lab_thread, limits=UNLIMITED) as server:
+        alice = server.connected_person("Alice")
+        yield RequestCast(server, alice)
 
 
 def use(cast: RequestCast, work: Use, person: Person | None = None, **how: Any) -> Any:

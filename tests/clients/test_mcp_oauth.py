@@ -15,7 +15,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub_client.mcp_server.http_endpoint import METADATA_PATH, PATH
-from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.app_server import AppServer, Person, running_server
 from tests.support.mcp_clients import SECONDS, answered, http_server, run
 from tests.support.oauth_assistant import answer_of, decide
 from tests.support.ports import free_port, unused_address
@@ -51,10 +51,9 @@ def port() -> int:
 
 @pytest.fixture
 def office(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread, port: int) -> Iterator[AppServer]:
-    settings = {"mcp": {"oauth": True, "url": f"http://127.0.0.1:{port}{PATH}"}}
-    server = AppServer(tmp_path_factory.mktemp("oauth"), lab_thread, MovableClock(), settings).start()
-    yield server
-    server.stop()
+    mcp = {"oauth": True, "url": f"http://127.0.0.1:{port}{PATH}"}
+    with running_server(tmp_path_factory.mktemp("oauth"), lab_thread, mcp=mcp) as server:
+        yield server
 
 
 @pytest.fixture

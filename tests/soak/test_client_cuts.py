@@ -10,7 +10,7 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub_client import AsyncSocialpub, Socialpub
-from tests.support.app_server import AppServer, MovableClock
+from tests.support.app_server import UNLIMITED, running_server
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.reporting import ReportLine
 from tests.support.soak.soak_world import configured_count
@@ -23,20 +23,16 @@ RETRIES = 8  # the proxy cuts at most five tries in a row
 @pytest.mark.slow
 def test_cut_calls_of_the_library_publish_once(tmp_path: Path, lab_thread: SimulatorThread, tell: ReportLine) -> None:
     lab_thread.lab.reset()
-    limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
-    server = AppServer(tmp_path, lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.connected_person("Alice")
     blocking = [f"blocking {number}" for number in range(RUNS)]
     awaited = [f"awaited {number}" for number in range(RUNS)]
-    try:
+    with running_server(tmp_path, lab_thread, limits=UNLIMITED) as server:
+        alice = server.connected_person("Alice")
         with FaultyProxy(server.url, SEED, share=0.6, cutting=True).serving() as proxy:
             with Socialpub(proxy.url, alice.key, retries=RETRIES, sleep=lambda _: None) as sp:
                 ends = [sp.posts.publish_and_wait(text, to=alice.bluesky).status for text in blocking]
             ends += asyncio.run(_publish(proxy.url, alice.key, alice.bluesky, awaited))
             cuts = Counter(name for name, _ in proxy.cuts.elements())
         posts = Counter(entry.text for entry in lab_thread.lab.ledger.posts())
-    finally:
-        server.stop()
     assert set(ends) == {"published"}
     assert posts == Counter([*blocking, *awaited])
     tell(f"{2 * RUNS} publishes of the library, {cuts.total()} tries cut {dict(cuts)}: each is one post, seed {SEED}")

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from socialpub.simulator.server import SimulatorThread
 from socialpub_client import Socialpub
 from socialpub_client.apply.command import ApplyRequest
-from tests.support.app_server import AppServer, MovableClock
+from tests.support.app_server import UNLIMITED, running_server
 from tests.support.apply_runs import run_apply
 from tests.support.client_cuts import FAULTS, CuttingTransport
 from tests.support.media_files import picture
@@ -86,13 +86,11 @@ class CalendarWorld:
 @pytest.fixture
 def calendar(tmp_path: Path, lab_thread: SimulatorThread) -> Iterator[CalendarWorld]:
     lab_thread.lab.reset()
-    limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
     home = tmp_path / "server"
     home.mkdir()
-    server = AppServer(home, lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.connected_person("Alice")
-    yield CalendarWorld(tmp_path, server.url, alice.key, "spring")
-    server.stop()
+    with running_server(home, lab_thread, limits=UNLIMITED) as server:
+        alice = server.connected_person("Alice")
+        yield CalendarWorld(tmp_path, server.url, alice.key, "spring")
 
 
 @pytest.mark.slow

@@ -186,12 +186,7 @@ def person(server: AppServer) -> Person:
     person = server.connected_person("Dora")
     for name in ON:
         if name != "bluesky":
-            made = server.lab.lab.add_account(name, handle=f"dora-{name}")
-            ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
-            tokens = Tokens(made["accessToken"], made.get("refreshToken"), ends)
-            server.watch.secrets |= {tokens.access, tokens.refresh or tokens.access}
-            identity = AccountIdentity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
-            server._keep(person, name, name, identity, tokens)
+            server.connect_simulated(person, name, handle=f"dora-{name}")
     return person
 
 

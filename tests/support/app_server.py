@@ -37,6 +37,7 @@ from socialpub.domain.context.app_context import AppContext, open_context
 from socialpub.domain.identity import api_keys
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.api_keys import KeyRequest
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.bluesky import xrpc
 from socialpub.platforms.contract import AccountIdentity, Tokens
@@ -259,6 +260,10 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
 # --- People and the server -----------------------------------------------------------------------------------------
 
 
+UNLIMITED = dict.fromkeys(("posts", "media", "writes", "reads", "failed_logins"), 1_000_000)
+"""Limits that no test reaches."""
+
+
 @dataclass
 class Person:
     """Somebody with a key: an organization, a profile, and a client that sends the key.
@@ -477,6 +482,19 @@ class AppServer:
         tokens = tokens or Tokens("made-up-access", "made-up-refresh")
         return self._keep(person, name or platform, platform, identity, tokens)
 
+    def connect_simulated(self, person: Person, platform: str, name: str = "", **wanted: Any) -> dict[str, Any]:
+        """A real account at the simulator, with its tokens: what the simulator answers, and the account here.
+
+        `wanted`: fields of the account there.
+        """
+        of_person = {"handle": unused_name(person.name.lower()), "displayName": person.name}
+        made = self.lab.lab.add_account(platform, **of_person | wanted)
+        ends_at = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
+        tokens = Tokens(made["accessToken"], made.get("refreshToken"), ends_at)
+        self.watch.secrets |= {tokens.access, tokens.refresh or tokens.access}
+        identity = AccountIdentity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
+        return made | self._keep(person, name or platform, platform, identity, tokens)
+
     def _keep(
         self, person: Person, name: str, platform: str, identity: AccountIdentity, tokens: Tokens
     ) -> dict[str, Any]:
@@ -531,6 +549,16 @@ class AppServer:
 
     def jobs(self) -> list[dict[str, Any]]:
         return self.rows(Job)
+
+
+@contextlib.contextmanager
+def running_server(home: Path, lab: SimulatorThread, **settings: Mapping[str, Any]) -> Iterator[AppServer]:
+    """A server for as long as the block runs, such as one for all tests of a module."""
+    server = AppServer(home, lab, MovableClock(), settings).start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def _read_tables() -> dict[str, list[dict[str, Any]]]:

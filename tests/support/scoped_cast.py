@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.app_server import UNLIMITED, Person, running_server
 from tests.support.chat_servers import add_channel
 from tests.support.generated_calls import CallGenerator, KeyedOperation, find_keyed_operations, replace_fields
 from tests.support.openapi_document import DOCUMENT
@@ -122,12 +122,10 @@ NAMED = {operation.resource for operation in OPERATIONS if "{id}" in operation.p
 @contextlib.contextmanager
 def running_cast(home: Path, lab_thread: SimulatorThread) -> Iterator[ScopedCast]:
     """The cast on a server that slows nobody down."""
-    limits = dict.fromkeys(("posts", "media", "writes", "reads", "failed_logins"), 1_000_000)
-    server = AppServer(home, lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.person("Alice")
-    second, first = (str(server.connect_bluesky(alice, name)["id"]) for name in ("second", "bluesky"))
-    yield ScopedCast(server, alice, first, second)
-    server.stop()
+    with running_server(home, lab_thread, limits=UNLIMITED) as server:
+        alice = server.person("Alice")
+        second, first = (str(server.connect_bluesky(alice, name)["id"]) for name in ("second", "bluesky"))
+        yield ScopedCast(server, alice, first, second)
 
 
 def generate(cast: ScopedCast, person: Person, count: int, seed: int) -> list[httpx.Response]:

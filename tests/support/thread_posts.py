@@ -6,12 +6,10 @@ import json
 from typing import Any
 
 from socialpub.base.config import Settings
-from socialpub.domain.schemas.common import parse_instant
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.schema.models import Intent, Post
-from tests.support.app_server import AppServer, MovableClock, Person, format_instant, unused_name
+from tests.support.app_server import AppServer, MovableClock, Person, format_instant
 from tests.support.soak.soak_world import wait_for
 
 THREADED = tuple(name for name, platform in PLATFORMS.items() if platform.thread)
@@ -39,12 +37,7 @@ class ThreadServer(AppServer):
         self.alice = self.person("Alice")
         self.connect_bluesky(self.alice)
         for platform in ("threads", "twitter", "linkedin"):
-            made = self.lab.lab.add_account(platform, handle=unused_name())
-            ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
-            identity = AccountIdentity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
-            self._keep(
-                self.alice, platform, platform, identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
-            )
+            self.connect_simulated(self.alice, platform)
         return self
 
     def body(self, platform: str, *texts: str, **more: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from socialpub.domain.identity import oauth_grants
 from socialpub.domain.identity.oauth_grants import CLIENTS_MAX, CODE_KEPT_MS, CODE_MS, CODES_MAX, NEW_CLIENT_MS
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import ApiKey, AuditEntry, AuthorizationCode, OAuthClient, User
-from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.app_server import AppServer, Person, running_server
 from tests.support.dashboard_forms import PROOF_EXPIRED, needs_password
 from tests.support.oauth_assistant import (
     BACK,
@@ -42,9 +42,8 @@ PATHS = (
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[AppServer]:
-    server = AppServer(tmp_path_factory.mktemp("oauth"), lab_thread, MovableClock(), SETTINGS).start()
-    yield server
-    server.stop()
+    with running_server(tmp_path_factory.mktemp("oauth"), lab_thread, **SETTINGS) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

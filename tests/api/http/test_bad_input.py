@@ -21,7 +21,14 @@ from socialpub.store.database import proxy
 from socialpub.store.schema.models import Post
 from socialpub.web.http import request_body
 from tests.support import raw_http
-from tests.support.app_server import UNKNOWN_ID, AppServer, MovableClock, error_of, format_instant, unchanged
+from tests.support.app_server import (
+    UNKNOWN_ID,
+    UNLIMITED,
+    error_of,
+    format_instant,
+    running_server,
+    unchanged,
+)
 from tests.support.raw_http import send_raw
 from tests.support.request_cast import RequestCast
 
@@ -31,11 +38,9 @@ FUTURE = "2100-01-01T00:00:00Z"
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[RequestCast]:
     """One server for all of it: whatever comes in, the next request finds it whole."""
-    limits = dict.fromkeys(("posts", "writes", "reads", "failed_logins"), 1_000_000)
-    server = AppServer(tmp_path_factory.mktemp("corpus"), lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.connected_person("Alice")
-    yield RequestCast(server, alice)
-    server.stop()
+    with running_server(tmp_path_factory.mktemp("corpus"), lab_thread, limits=UNLIMITED) as server:
+        alice = server.connected_person("Alice")
+        yield RequestCast(server, alice)
 
 
 # --- Requests that are none ---

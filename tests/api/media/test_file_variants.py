@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.domain.schemas.common import parse_instant
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
-from tests.support.app_server import AppServer, Person, unused_name
+from tests.support.app_server import UNLIMITED, AppServer, Person
 from tests.support.media_uploads import upload_media
 from tests.support.media_variants import MediaVariant, variants
 
@@ -32,9 +30,8 @@ A_FEW = [
 @pytest.fixture
 def server(make_server: Callable[..., AppServer], lab: Any) -> AppServer:
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
-    limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
     return make_server(
-        platforms={name: {"api_base": lab.origin(name), **app} for name in platforms.PLATFORMS}, limits=limits
+        platforms={name: {"api_base": lab.origin(name), **app} for name in platforms.PLATFORMS}, limits=UNLIMITED
     )
 
 
@@ -44,13 +41,7 @@ def everywhere(server: AppServer) -> Person:
     person = server.connected_person("Dora")
     for name in platforms.PLATFORMS:
         if name != "bluesky":
-            made = server.lab.lab.add_account(name, handle=unused_name("dora-"))
-            ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
-            tokens = Tokens(made["accessToken"], made.get("refreshToken"), ends)
-            server.watch.secrets |= {tokens.access, tokens.refresh or tokens.access}
-            server._keep(
-                person, name, name, AccountIdentity(made["platformAccountId"], "Dora", made.get("extra", {})), tokens
-            )
+            server.connect_simulated(person, name)
     return person
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Post
-from tests.support.app_server import ApiClient, AppServer, format_instant
+from tests.support.app_server import UNLIMITED, ApiClient, AppServer, format_instant
 from tests.support.request_cast import RequestCast
 
 POSTS, HANDS, SEED = 50, 12, 20_261_122
@@ -25,8 +25,7 @@ Call = tuple[str, str, str, Any]  # what it is called, method, path, body
 
 @pytest.fixture
 def crowd(make_server: Callable[..., AppServer]) -> RequestCast:
-    limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
-    server = make_server(limits=limits, publishing={"workers": 8, "threads": 8})
+    server = make_server(limits=UNLIMITED, publishing={"workers": 8, "threads": 8})
     alice = server.person("Alice")
     for number in range(5):
         server.connect_bluesky(alice, f"bluesky {number}")

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from socialpub.store.schema.models import IdempotencyRecord, Post, Usage
-from tests.support.app_server import ApiClient, AppServer, format_instant
+from tests.support.app_server import UNLIMITED, ApiClient, AppServer, format_instant
 from tests.support.request_cast import RequestCast
 
 AT_ONCE, SEED = 50, 20_261_120
@@ -21,8 +21,7 @@ AT_ONCE, SEED = 50, 20_261_120
 
 @pytest.fixture
 def stormy(make_server: Callable[..., AppServer]) -> RequestCast:
-    limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
-    server = make_server(limits=limits)
+    server = make_server(limits=UNLIMITED)
     alice = server.connected_person("Alice")
     return RequestCast(server, alice)
 

@@ -14,7 +14,7 @@ from socialpub.domain.access.actor import Actor
 from socialpub.domain.posts import edits
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Media, Post
-from tests.support.app_server import ApiClient, error_of, unchanged
+from tests.support.app_server import UNLIMITED, ApiClient, error_of, unchanged
 from tests.support.media_uploads import stored_files, stored_media
 from tests.support.post_outcomes import failed
 from tests.support.request_cast import RequestCast, inline_item, make_picture
@@ -311,7 +311,7 @@ def test_edits_at_once_without_a_tag_are_each_checked_whole(crowded: RequestCast
 
 @pytest.fixture
 def crowded(make_server: Any) -> RequestCast:
-    server = make_server(limits=dict.fromkeys(("posts", "writes", "reads"), 1_000_000))
+    server = make_server(limits=UNLIMITED)
     alice = server.person("Alice")
     for platform in ("bluesky", "threads"):
         server.connect(alice, platform)

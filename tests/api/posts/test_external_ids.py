@@ -17,7 +17,7 @@ from socialpub.domain.schemas.posts import BatchRequest, Target
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.engine import sql
 from socialpub.store.schema.models import Batch, Job, Media, Post
-from tests.support.app_server import AppServer, MovableClock, Person, error_of, unchanged
+from tests.support.app_server import UNLIMITED, Person, error_of, running_server, unchanged
 from tests.support.media_uploads import JPEG, stored_media
 from tests.support.request_cast import RequestCast, inline_item
 
@@ -30,12 +30,10 @@ YEAR_SECONDS = 365 * 24 * 3600
 @pytest.fixture(scope="module")
 def cast(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[RequestCast]:
     """One server for the module: each test has ids of its own."""
-    limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
-    server = AppServer(tmp_path_factory.mktemp("ids"), lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.connected_person("Alice")
-    server.connect(alice, "instagram")
-    yield RequestCast(server, alice)
-    server.stop()
+    with running_server(tmp_path_factory.mktemp("ids"), lab_thread, limits=UNLIMITED) as server:
+        alice = server.connected_person("Alice")
+        server.connect(alice, "instagram")
+        yield RequestCast(server, alice)
 
 
 @pytest.fixture

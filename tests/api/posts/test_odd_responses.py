@@ -13,7 +13,6 @@ import pytest
 
 from socialpub.base import http as outbound
 from socialpub.base.json_codec import dumps
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Account
@@ -94,12 +93,7 @@ class World:
             known = {"handle": made["displayName"], "pds": self.relays[name].origin}
             self.server.service.write(lambda tx: _moved(made["id"], known)).result()
             return str(made["id"])
-        made = self.server.lab.lab.add_account(name, handle=unused_name("ann-"), displayName="Ann")
-        boards = made.get("boards") or []
-        extra = made["extra"] | ({"defaultBoardId": boards[0]["id"]} if boards else {})
-        identity = AccountIdentity(made["platformAccountId"], made["displayName"], extra)
-        tokens = Tokens(made["accessToken"], made.get("refreshToken"))
-        return str(self.server._keep(person, name, name, identity, tokens)["id"])
+        return str(self.server.connect_simulated(person, name)["id"])
 
     def entries(self, name: str) -> list[Any]:
         """What the last post has made on a platform."""

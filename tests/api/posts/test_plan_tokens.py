@@ -15,7 +15,7 @@ from socialpub.domain.posts import plan_tokens
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Media, PlanToken, Post
-from tests.support.app_server import AppServer, MovableClock, error_of, unchanged
+from tests.support.app_server import UNLIMITED, error_of, running_server, unchanged
 from tests.support.connect_flow import sign_in
 from tests.support.media_uploads import JPEG, stored_media
 from tests.support.request_cast import RequestCast, inline_item
@@ -28,12 +28,10 @@ ADDRESS = {"kind": "image", "url": "https://example.org/a.png"}
 @pytest.fixture(scope="module")
 def cast(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[RequestCast]:
     """One server for the module: each test has texts of its own."""
-    limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
-    server = AppServer(tmp_path_factory.mktemp("plans"), lab_thread, MovableClock(), {"limits": limits}).start()
-    alice = server.connected_person("Alice")
-    server.connect(alice, "pinterest", defaultBoardId="1", defaultBoardName="One")
-    yield RequestCast(server, alice)
-    server.stop()
+    with running_server(tmp_path_factory.mktemp("plans"), lab_thread, limits=UNLIMITED) as server:
+        alice = server.connected_person("Alice")
+        server.connect(alice, "pinterest", defaultBoardId="1", defaultBoardName="One")
+        yield RequestCast(server, alice)
 
 
 @pytest.fixture

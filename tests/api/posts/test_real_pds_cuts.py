@@ -26,7 +26,7 @@ from socialpub.domain import post_states
 from socialpub.domain.publishing import lookup_schedule, transactions
 from socialpub.platforms.bluesky.text import strip_bom
 from socialpub.platforms.contract import AccountIdentity, Platform, Tokens
-from tests.support.app_server import AppServer, Person, format_instant
+from tests.support.app_server import UNLIMITED, AppServer, Person, format_instant
 from tests.support.bluesky_pds import BlueskyPds, start_pds
 from tests.support.faulty_proxy import CUTS, FaultyProxy
 from tests.support.reporting import ReportLine
@@ -370,9 +370,6 @@ def publish_thread(server: AppServer, alice: Person, name: str, texts: list[str]
             assert (first["error"]["code"], first["error"].get("rule")) == ("platform_unavailable", None), first
             assert alice.api.post(f"/v1/posts/{first['id']}/retry", json={}).status_code == 202
         time.sleep(0.1)
-
-
-UNLIMITED = dict.fromkeys(("posts", "media", "writes", "reads", "failed_logins"), 1_000_000)
 
 
 def words(record: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import IdempotencyRecord
-from tests.support.app_server import AppServer, MovableClock, error_of, format_instant, sleep_briefly
+from tests.support.app_server import UNLIMITED, AppServer, MovableClock, error_of, format_instant, sleep_briefly
 from tests.support.post_model import HOUR, MINUTE, PlatformMode, PostModel
 
 SEED = 20_261_220
@@ -232,8 +232,7 @@ def lab(wall: MovableClock) -> Iterator[SimulatorThread]:
 def server(make_server: Callable[..., AppServer], wall: MovableClock) -> AppServer:
     """Its time stands; nothing is limited, keys stay, and overdue posts of one account need keep no distance."""
     wall.stop()
-    limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
-    return make_server(limits=limits, scheduling={"overdue_spacing": 0}, retention={"idempotency": "365d"})
+    return make_server(limits=UNLIMITED, scheduling={"overdue_spacing": 0}, retention={"idempotency": "365d"})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from tests.support.app_server import AppServer, Person, error_of, format_instant
+from tests.support.app_server import UNLIMITED, AppServer, Person, error_of, format_instant
 from tests.support.refused_addresses import PRIVATE4, PRIVATE6, REFUSED_SPELLINGS
 from tests.support.webhook_endpoints import DELIVERIES, ENDPOINTS, register_endpoint, wait_for_deliveries
 from tests.support.webhook_receiver import WebhookReceiver, running_receiver
@@ -27,8 +27,7 @@ URLS = [*ADDRESSES, *REFUSED_SPELLINGS]
 @pytest.fixture
 def guarded(make_server: Callable[..., AppServer]) -> AppServer:
     """A server as it is by default: it calls nothing private."""
-    limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
-    return make_server(security={"allow_private_networks": False}, limits=limits)
+    return make_server(security={"allow_private_networks": False}, limits=UNLIMITED)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import pytest
 from socialpub.simulator.server import SimulatorThread
 from socialpub_client import AsyncSocialpub, Socialpub
 from tests.project.generators.conftest import generate
-from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.app_server import UNLIMITED, AppServer, MovableClock, Person
 from tests.support.foreign_tools import install_from_pypi, run_tool
 from tests.support.media_uploads import wait_until
 from tests.support.ports import free_port
@@ -62,8 +62,7 @@ def mitmdump(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def cut_world(tmp_path: Path, lab_thread: SimulatorThread, mitmdump: Path) -> Iterator[CutWorld]:
     lab_thread.lab.reset()
-    limits = dict.fromkeys(("posts", "writes", "reads"), 1_000_000)
-    server = AppServer(tmp_path, lab_thread, MovableClock(), {"limits": limits}).start()
+    server = AppServer(tmp_path, lab_thread, MovableClock(), {"limits": UNLIMITED}).start()
     alice = server.connected_person("Alice")
     port, cuts, log = free_port(), tmp_path / "cuts", tmp_path / "log"
     command = [mitmdump, "--mode", f"reverse:{server.url}", "--listen-host", "127.0.0.1", "--listen-port", str(port)]

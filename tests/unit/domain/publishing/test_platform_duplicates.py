@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import AccountIdentity, Json, Published, Tokens, Upstream
+from socialpub.platforms.contract import Json, Published, Upstream
 from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Intent
-from tests.support.app_server import AppServer, Person, unused_name
+from tests.support.app_server import AppServer, Person
 
 NAMES = ("facebook", "linkedin", "twitter")
 SEND = {"facebook": "feed.post", "linkedin": "posts.create", "twitter": "tweets.create"}
@@ -38,10 +38,7 @@ def ann(server: AppServer) -> Person:
         ("linkedin", "linkedin", {"kind": "organization"}),
         ("member", "linkedin", {"kind": "person"}),
     ):
-        handle = unused_name(f"ann{name}")
-        made = server.lab.lab.add_account(platform, handle=handle, **more)
-        identity = AccountIdentity(made["platformAccountId"], name, made["extra"])
-        server._keep(ann, name, platform, identity, Tokens(made["accessToken"], made.get("refreshToken")))
+        server.connect_simulated(ann, platform, name, **more)
     return ann
 
 

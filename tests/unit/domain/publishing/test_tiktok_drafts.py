@@ -12,11 +12,10 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Intent
-from tests.support.app_server import AppServer, Person, format_instant, unused_name
+from tests.support.app_server import AppServer, Person, format_instant
 from tests.support.platforms.meta_calls import jpeg, mp4
 from tests.support.soak.soak_world import wait_for
 
@@ -35,9 +34,7 @@ def server(make_server: Callable[..., AppServer], lab: SimulatorThread) -> AppSe
 @pytest.fixture
 def ann(server: AppServer) -> Person:
     ann = server.person("Ann")
-    made = server.lab.lab.add_account("tiktok", handle=unused_name("ann-"))
-    tokens = Tokens(made["accessToken"], made["refreshToken"])
-    server._keep(ann, "tiktok", "tiktok", AccountIdentity(made["platformAccountId"], "Ann", made["extra"]), tokens)
+    server.connect_simulated(ann, "tiktok")
     return ann
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Intent, Post
-from tests.support.app_server import AppServer, Person, sleep_briefly, unused_name
+from tests.support.app_server import AppServer, Person, sleep_briefly
 from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
@@ -32,9 +31,7 @@ def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -
 @pytest.fixture
 def ann(server: AppServer) -> Person:
     ann = server.person("Ann")
-    made = server.lab.lab.add_account("facebook", handle=unused_name("ann-"))
-    tokens = Tokens(made["accessToken"], made["refreshToken"])
-    server._keep(ann, "facebook", "facebook", AccountIdentity(made["platformAccountId"], "Ann", made["extra"]), tokens)
+    server.connect_simulated(ann, "facebook")
     return ann
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer, Person, unused_name
+from tests.support.app_server import AppServer
 from tests.support.media_uploads import stored_media
-from tests.support.platforms.inline_items import inline_item
+from tests.support.platforms.inline_items import inline_item, publish
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 KINDS = ("person", "organization")
@@ -38,21 +37,6 @@ def impatient(open_shared: Callable[..., AppServer], site: dict[str, Any]) -> Ap
     return open_shared(platforms={"linkedin": site}, publishing={"immediate_wait": 1})
 
 
-def connect(server: AppServer, person: Person, kind: str, **wanted: Any) -> dict[str, Any]:
-    handle = unused_name(f"{person.name.lower()}-")
-    made = server.lab.lab.add_account("linkedin", handle=handle, displayName=person.name, kind=kind, **wanted)
-    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
-    tokens = Tokens(made["accessToken"], made["refreshToken"])
-    return server._keep(person, "linkedin", "linkedin", identity, tokens)
-
-
-def publish(person: Person, account: dict[str, Any], **body: Any) -> dict[str, Any]:
-    options = {"options": {"platform": "linkedin", **body.pop("options")}} if "options" in body else {}
-    answer = person.api.publish({"targets": [{"accountId": account["id"], **options}], **body}).json()
-    (result,) = answer["results"]
-    return dict(result)
-
-
 def published(server: AppServer, result: dict[str, Any], account: dict[str, Any]) -> Any:
     """The one entry in the ledger, which is what the answer says."""
     assert result["status"] == "published", json.dumps(result)
@@ -66,7 +50,7 @@ def published(server: AppServer, result: dict[str, Any], account: dict[str, Any]
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_is_shown_as_it_was_written(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, kind)
+    account = server.connect_simulated(ann, "linkedin", kind=kind)
     entry = published(server, publish(ann, account, text=ODD), account)
     assert (entry.text, entry.media, entry.request["visibility"]) == (ODD, (), "PUBLIC")
 
@@ -74,7 +58,7 @@ def test_a_text_is_shown_as_it_was_written(server: AppServer, kind: str) -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_with_an_image_becomes_one_public_post(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
-    account, picture = connect(server, ann, kind), jpeg()
+    account, picture = server.connect_simulated(ann, "linkedin", kind=kind), jpeg()
     result = publish(ann, account, text="hello", media=[inline_item("image", picture, altText="a cat")])
     (medium,) = published(server, result, account).media
     assert (medium.size, medium.type, medium.alt) == (len(picture), "image/jpeg", "a cat")
@@ -85,7 +69,7 @@ def test_a_text_with_an_image_becomes_one_public_post(server: AppServer, kind: s
 @pytest.mark.parametrize("kind", KINDS)
 def test_several_images_become_one_public_post_in_their_order(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
-    account, pictures = connect(server, ann, kind), [jpeg(40 + number) for number in range(3)]
+    account, pictures = server.connect_simulated(ann, "linkedin", kind=kind), [jpeg(40 + number) for number in range(3)]
     media = [inline_item("image", picture, altText=f"cat {n}") for n, picture in enumerate(pictures)]
     entry = published(server, publish(ann, account, text="three", media=media), account)
     assert [server.lab.lab.blobs[medium.sha256].content for medium in entry.media] == pictures
@@ -95,7 +79,7 @@ def test_several_images_become_one_public_post_in_their_order(server: AppServer,
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_video_in_parts_becomes_one_public_post(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
-    account, film = connect(server, ann, kind), mp4(filler=5_000_000)
+    account, film = server.connect_simulated(ann, "linkedin", kind=kind), mp4(filler=5_000_000)
     entry = published(server, publish(ann, account, text="look", media=[inline_item("video", film)]), account)
     (medium,) = entry.media
     assert (medium.size, medium.type) == (len(film), "video/mp4")
@@ -111,7 +95,7 @@ DOCUMENT: dict[str, Any] = {"text": "menu", "options": {"documentTitle": "Menu"}
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stored_document_becomes_one_public_post_with_its_title(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
-    account, stored = connect(server, ann, kind), stored_media(ann.api, PDF)
+    account, stored = server.connect_simulated(ann, "linkedin", kind=kind), stored_media(ann.api, PDF)
     assert (stored["kind"], stored["contentType"], stored["width"]) == ("document", "application/pdf", None)
     entry = published(server, publish(ann, account, media=[stored["id"]], **DOCUMENT), account)
     (medium,) = entry.media
@@ -124,7 +108,7 @@ def test_a_stored_document_becomes_one_public_post_with_its_title(server: AppSer
 
 def test_a_document_that_cannot_be_published_is_refused_at_once(server: AppServer) -> None:
     ann = server.connected_person("Ann")
-    account, stored = connect(server, ann, "person")["id"], stored_media(ann.api, PDF)["id"]
+    account, stored = server.connect_simulated(ann, "linkedin", kind="person")["id"], stored_media(ann.api, PDF)["id"]
     cases: list[tuple[dict[str, Any], list[Any], str]] = [
         ({"accountId": ann.bluesky}, [stored], "bluesky.media.document_unsupported"),
         ({"accountId": account}, [stored], "linkedin.document.title_required"),
@@ -142,7 +126,7 @@ def test_a_document_that_cannot_be_published_is_refused_at_once(server: AppServe
 
 def test_a_member_may_post_for_connections_only(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, "person")
+    account = server.connect_simulated(ann, "linkedin", kind="person")
     options = {"visibility": "CONNECTIONS", "reshareDisabled": True}
     entry = published(server, publish(ann, account, text="hello", options=options), account)
     assert entry.request["visibility"] == "CONNECTIONS"
@@ -151,7 +135,7 @@ def test_a_member_may_post_for_connections_only(server: AppServer) -> None:
 
 def test_an_account_whose_token_is_over_is_asked_to_reconnect(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, "person")
+    account = server.connect_simulated(ann, "linkedin", kind="person")
     server.lab.lab.end_tokens("linkedin", account["platformAccountId"])
     result = publish(ann, account, text="hello")
     assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
@@ -160,7 +144,7 @@ def test_an_account_whose_token_is_over_is_asked_to_reconnect(server: AppServer)
 
 def test_an_app_with_refresh_tokens_renews_on_the_way(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, "person", vetted=True)
+    account = server.connect_simulated(ann, "linkedin", kind="person", vetted=True)
     server.lab.lab.end_tokens("linkedin", account["platformAccountId"])
     published(server, publish(ann, account, text="hello"), account)
     called = [call.operation for call in server.lab.lab.calls]
@@ -170,7 +154,7 @@ def test_an_app_with_refresh_tokens_renews_on_the_way(server: AppServer) -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_words_twice_are_a_duplicate(server: AppServer, kind: str) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, kind)
+    account = server.connect_simulated(ann, "linkedin", kind=kind)
     publish(ann, account, text="hello")
     server.skip(60)
     result = publish(ann, account, text="hello")
@@ -181,7 +165,7 @@ def test_the_same_words_twice_are_a_duplicate(server: AppServer, kind: str) -> N
 def test_a_retired_version_is_told_to_the_operator(open_shared: Callable[..., AppServer], site: dict[str, Any]) -> None:
     server = open_shared(platforms={"linkedin": site | {"api_version": "202511"}})
     ann = server.person("Ann")
-    account = connect(server, ann, "person")
+    account = server.connect_simulated(ann, "linkedin", kind="person")
     server.lab.lab.faults.add([{"fault": "status:426", "platform": "linkedin", "operation": "posts.create"}])
     result = publish(ann, account, text="hello")
     assert (result["status"], result["error"]["rule"]) == ("failed", "linkedin.version.retired")
@@ -196,7 +180,7 @@ def test_a_version_that_no_table_has_is_told_when_it_is_refused(
 ) -> None:
     server = open_shared(platforms={"linkedin": site | {"api_version": "202610"}})
     ann = server.person("Ann")
-    account = connect(server, ann, "person")
+    account = server.connect_simulated(ann, "linkedin", kind="person")
     server.lab.lab.faults.add([{"fault": "status:426", "platform": "linkedin", "operation": "posts.create"}])
     for text in ("one", "two"):
         assert publish(ann, account, text=text)["error"]["rule"] == "linkedin.version.retired"
@@ -213,7 +197,7 @@ def test_a_pages_post_whose_answer_was_lost_is_found_and_never_sent_twice(
     impatient: AppServer, fault: str, content: dict[str, Any]
 ) -> None:
     server, ann = impatient, impatient.person("Ann")
-    account = connect(server, ann, "organization")
+    account = server.connect_simulated(ann, "linkedin", kind="organization")
     server.lab.lab.faults.add([{"fault": fault, "platform": "linkedin", "operation": "posts.create", "times": 1}])
     result = publish(ann, account, **content)
     assert server.lab.lab.ledger.wait(1, 60)
@@ -227,7 +211,7 @@ def test_a_pages_post_whose_answer_was_lost_is_found_and_never_sent_twice(
 @pytest.mark.parametrize("fault", ["reset_after", "error_after"])
 def test_member_document_with_a_lost_response_is_sent_once(server: AppServer, fault: str) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, "person")
+    account = server.connect_simulated(ann, "linkedin", kind="person")
     server.lab.lab.faults.add([{"fault": fault, "platform": "linkedin", "operation": "posts.create", "times": 1}])
     result = publish(ann, account, **CONTENTS[1])
     row = server.wait(result["postId"], "failed", seconds=20)
@@ -240,7 +224,7 @@ def test_member_document_with_a_lost_response_is_sent_once(server: AppServer, fa
 @pytest.mark.parametrize("fault", ["reset_after", "error_after"])
 def test_member_post_with_a_lost_response_stays_unknown_and_is_sent_once(impatient: AppServer, fault: str) -> None:
     server, ann = impatient, impatient.person("Ann")
-    account = connect(server, ann, "person")
+    account = server.connect_simulated(ann, "linkedin", kind="person")
     server.lab.lab.faults.add([{"fault": fault, "platform": "linkedin", "operation": "posts.create", "times": 1}])
     result = publish(ann, account, text="hello")
     assert server.lab.lab.ledger.wait(1, 60)

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Post
-from tests.support.app_server import AppServer, Person, sleep_briefly, unused_name
+from tests.support.app_server import AppServer, Person, sleep_briefly
 from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
@@ -25,15 +24,8 @@ def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -
         yield server
 
 
-def connect(server: AppServer, person: Person, name: str) -> dict[str, Any]:
-    handle = unused_name(f"{person.name.lower()}-")
-    made = server.lab.lab.add_account(name, handle=handle, displayName=person.name)
-    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
-    return server._keep(person, name, name, identity, Tokens(made["accessToken"], made["refreshToken"]))
-
-
 def published(server: AppServer, person: Person, name: str, body: dict[str, Any]) -> dict[str, Any]:
-    account = connect(server, person, name)
+    account = server.connect_simulated(person, name)
     answer = person.api.publish({"targets": [{"accountId": account["id"]}], **body}).json()
     (result,) = answer["results"]
     assert (answer["status"], result["status"]) == ("published", "published"), json.dumps(result)
@@ -69,7 +61,7 @@ def test_a_text_alone_becomes_one_public_post(server: AppServer, name: str) -> N
 
 def test_an_instagram_account_shows_its_kind_and_scopes(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, "instagram")
+    account = server.connect_simulated(ann, "instagram")
     shown = next(each for each in ann.api.get("/v1/accounts").json()["data"] if each["id"] == account["id"])
     assert shown["instagram"] == {
         "kind": "instagram_login",
@@ -81,7 +73,7 @@ def test_an_instagram_account_shows_its_kind_and_scopes(server: AppServer) -> No
 @pytest.mark.parametrize("name", NAMES)
 def test_an_account_whose_permission_was_taken_back_is_asked_to_reconnect(server: AppServer, name: str) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, name)
+    account = server.connect_simulated(ann, name)
     server.lab.lab.end_tokens(name, account["platformAccountId"])
     body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
     (result,) = ann.api.publish(body).json()["results"]
@@ -100,7 +92,7 @@ def test_a_post_whose_answer_was_lost_is_found_and_never_sent_twice(
     hosts = {each: {"api_base": shared_lab.origin(each)} for each in NAMES}
     server = open_shared(platforms=hosts, publishing={"immediate_wait": 1})
     ann = server.person("Ann")
-    account = connect(server, ann, name)
+    account = server.connect_simulated(ann, name)
     operation, seconds = LOOKS[name]
     shared_lab.lab.faults.add([{"fault": fault, "platform": name, "operation": operation, "times": 1}])
     body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
@@ -120,7 +112,7 @@ def test_container_not_published_is_published_again_not_recreated(
     hosts = {each: {"api_base": shared_lab.origin(each)} for each in NAMES}
     server = open_shared(platforms=hosts, publishing={"immediate_wait": 1})
     ann = server.person("Ann")
-    account = connect(server, ann, name)
+    account = server.connect_simulated(ann, name)
     fault = {"fault": "status:500", "platform": name, "operation": "containers.publish", "times": 1}
     shared_lab.lab.faults.add([fault])
     body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
@@ -143,7 +135,7 @@ def test_unpublished_facebook_video_is_published_again_not_reuploaded(
     site = {"facebook": {"api_base": shared_lab.origin("facebook")}}
     server = open_shared(platforms=site, publishing={"immediate_wait": 1})
     ann = server.person("Ann")
-    account = connect(server, ann, "facebook")
+    account = server.connect_simulated(ann, "facebook")
     shared_lab.lab.faults.add([{"fault": "status:500", "platform": "facebook", "operation": "videos", "nth": 3}])
     body = {"targets": [{"accountId": account["id"]}], "text": "look", "media": [inline_item("video", mp4())]}
     (result,) = ann.api.publish(body).json()["results"]
@@ -160,7 +152,7 @@ def test_unpublished_facebook_video_is_published_again_not_reuploaded(
 def test_nearly_used_quota_is_reported_once_in_the_platforms_words(server: AppServer) -> None:
     """The log's own count comes near the cap of a day, and so does the count that the platform gives."""
     ann = server.person("Ann")
-    account = connect(server, ann, "threads")["id"]
+    account = server.connect_simulated(ann, "threads")["id"]
     body = {"targets": [{"accountId": account}]}
     for number in range(4):
         ann.api.publish({**body, "text": f"number {number}"})

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer, Person, error_of, format_instant, unused_name
-from tests.support.platforms.inline_items import inline_item
+from tests.support.app_server import AppServer, error_of, format_instant
+from tests.support.platforms.inline_items import inline_item, publish
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 
@@ -36,24 +35,6 @@ def impatient(open_shared: Callable[..., AppServer], site: dict[str, Any]) -> Ap
     return open_shared(platforms={"pinterest": site}, publishing={"immediate_wait": 1})
 
 
-def connect(server: AppServer, person: Person, **wanted: Any) -> dict[str, Any]:
-    handle = unused_name(f"{person.name.lower()}-")
-    made = server.lab.lab.add_account("pinterest", handle=handle, displayName=person.name, **wanted)
-    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
-    tokens = Tokens(made["accessToken"], made["refreshToken"])
-    return server._keep(person, "pinterest", "pinterest", identity, tokens) | {
-        "boards": made["boards"],
-        "sections": made["sections"],
-    }
-
-
-def publish(person: Person, account: dict[str, Any], **body: Any) -> dict[str, Any]:
-    options = {"options": {"platform": "pinterest", **body.pop("options")}} if "options" in body else {}
-    answer = person.api.publish({"targets": [{"accountId": account["id"], **options}], **body}).json()
-    (result,) = answer["results"]
-    return dict(result)
-
-
 def published(server: AppServer, result: dict[str, Any], account: dict[str, Any]) -> Any:
     """The one entry in the ledger, which is what the answer says."""
     assert result["status"] == "published", json.dumps(result)
@@ -65,7 +46,7 @@ def published(server: AppServer, result: dict[str, Any], account: dict[str, Any]
 
 def test_an_image_with_everything_becomes_one_pin_on_the_default_board(server: AppServer) -> None:
     ann = server.person("Ann")
-    account, picture = connect(server, ann), jpeg()
+    account, picture = server.connect_simulated(ann, "pinterest"), jpeg()
     media = [inline_item("image", picture, altText="a cat")]
     options = {"title": "Cats", "destinationUrl": "https://example.com/cats?a=1"}
     result = publish(ann, account, text="hello – “world”", media=media, options=options)
@@ -91,7 +72,8 @@ def test_an_image_with_everything_becomes_one_pin_on_the_default_board(server: A
 
 def test_several_images_become_one_pin_in_their_order(server: AppServer) -> None:
     ann = server.person("Ann")
-    account, pictures = connect(server, ann, boards=("One", "Two")), [jpeg(40, 40 + n) for n in range(5)]
+    account = server.connect_simulated(ann, "pinterest", boards=("One", "Two"))
+    pictures = [jpeg(40, 40 + n) for n in range(5)]
     board = account["boards"][1]["id"]
     media = [inline_item("image", picture) for picture in pictures]
     entry = published(server, publish(ann, account, text="five", media=media, options={"boardId": board}), account)
@@ -101,7 +83,7 @@ def test_several_images_become_one_pin_in_their_order(server: AppServer) -> None
 
 def test_a_pin_goes_to_a_section_of_its_board(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, sections=("Cakes", "Bread"))
+    account = server.connect_simulated(ann, "pinterest", sections=("Cakes", "Bread"))
     options = {"boardSectionId": account["sections"][1]}
     media = [inline_item("image", jpeg())]
     server.lab.lab.faults.add([{"fault": "reset_after", "operation": "pins.create", "times": 1}])
@@ -114,7 +96,7 @@ def test_a_pin_goes_to_a_section_of_its_board(server: AppServer) -> None:
 
 def test_an_image_that_bytes_may_not_be_is_fetched_from_this_server(server: AppServer) -> None:
     ann = server.person("Ann")
-    account, into = connect(server, ann), io.BytesIO()
+    account, into = server.connect_simulated(ann, "pinterest"), io.BytesIO()
     Image.new("RGB", (40, 40), (1, 2, 3)).save(into, "WEBP")
     result = publish(ann, account, text="hello", media=[inline_item("image", into.getvalue())])
     entry = published(server, result, account)
@@ -123,7 +105,7 @@ def test_an_image_that_bytes_may_not_be_is_fetched_from_this_server(server: AppS
 
 def test_a_video_becomes_one_pin(server: AppServer) -> None:
     ann = server.person("Ann")
-    account, film = connect(server, ann), mp4(filler=500_000)
+    account, film = server.connect_simulated(ann, "pinterest"), mp4(filler=500_000)
     result = publish(ann, account, text="look", media=[inline_item("video", film, altText="a cat runs")])
     (medium,) = published(server, result, account).media
     assert (medium.size, medium.type, medium.alt) == (len(film), "video/mp4", "a cat runs")
@@ -132,7 +114,7 @@ def test_a_video_becomes_one_pin(server: AppServer) -> None:
 
 def test_the_default_board_is_that_of_the_time_of_acceptance(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, boards=("One", "Two"))
+    account = server.connect_simulated(ann, "pinterest", boards=("One", "Two"))
     body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
     (queued,) = ann.api.publish(body | {"scheduledAt": format_instant(server.clock.now_ms() + 60_000)}).json()[
         "results"
@@ -147,7 +129,7 @@ def test_the_default_board_is_that_of_the_time_of_acceptance(server: AppServer) 
 
 def test_a_pin_without_a_board_is_refused_before_anything_is_sent(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, boards=())
+    account = server.connect_simulated(ann, "pinterest", boards=())
     body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
     answer = ann.api.publish(body)
     assert (answer.status_code, error_of(answer)["rule"]) == (400, "pinterest.board.required")
@@ -156,14 +138,14 @@ def test_a_pin_without_a_board_is_refused_before_anything_is_sent(server: AppSer
 
 def test_an_expired_token_is_refreshed_and_the_pin_published(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "pinterest")
     server.lab.lab.end_tokens("pinterest", account["platformAccountId"])
     published(server, publish(ann, account, text="hello", media=[inline_item("image", jpeg())]), account)
 
 
 def test_an_account_whose_tokens_are_over_is_asked_to_reconnect(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "pinterest")
     server.lab.lab.end_tokens("pinterest", account["platformAccountId"], refresh=True)
     result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
@@ -172,7 +154,7 @@ def test_an_account_whose_tokens_are_over_is_asked_to_reconnect(server: AppServe
 
 def test_trial_access_is_told_with_what_the_operator_does_about_it(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "pinterest")
     fake: Any = server.lab.lab.fake("pinterest")
     fake.pins.trial = True
     result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
@@ -189,7 +171,7 @@ def test_trial_access_is_told_with_what_the_operator_does_about_it(server: AppSe
 @pytest.mark.parametrize("fault", ["reset_after", "error_after", "truncated", "wrong_type", "missing_id"])
 def test_a_pin_whose_answer_was_lost_is_found_and_never_sent_twice(impatient: AppServer, fault: str) -> None:
     server, ann = impatient, impatient.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "pinterest")
     server.lab.lab.faults.add([{"fault": fault, "platform": "pinterest", "operation": "pins.create", "times": 1}])
     result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     assert server.lab.lab.ledger.wait(1, 60)
@@ -202,7 +184,7 @@ def test_a_pin_whose_answer_was_lost_is_found_and_never_sent_twice(impatient: Ap
 
 def test_the_boards_are_listed_and_one_becomes_the_default(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann, boards=tuple(f"Board {n}" for n in range(3)))
+    account = server.connect_simulated(ann, "pinterest", boards=tuple(f"Board {n}" for n in range(3)))
     address = f"/v1/accounts/{account['id']}/pinterest"
     server.lab.lab.configure(listLimit=2)
     listed = ann.api.get(f"{address}/boards").json()

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.platforms.tiktok import upload
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer, Person, unused_name
-from tests.support.platforms.inline_items import inline_item
+from tests.support.app_server import AppServer
+from tests.support.platforms.inline_items import inline_item, publish
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 CREATOR = {"privacy": "self_only", "disableComment": True}
@@ -29,20 +28,6 @@ def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -
     )
     with server.hurried():
         yield server
-
-
-def connect(server: AppServer, person: Person) -> dict[str, Any]:
-    handle = unused_name(f"{person.name.lower()}-")
-    made = server.lab.lab.add_account("tiktok", handle=handle, displayName=person.name)
-    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
-    return server._keep(person, "tiktok", "tiktok", identity, Tokens(made["accessToken"], made["refreshToken"]))
-
-
-def publish(person: Person, account: dict[str, Any], **body: Any) -> dict[str, Any]:
-    options = {"options": {"platform": "tiktok", **body.pop("options")}} if "options" in body else {}
-    answer = person.api.publish({"targets": [{"accountId": account["id"], **options}], **body}).json()
-    (result,) = answer["results"]
-    return dict(result)
 
 
 def delivered(server: AppServer, result: dict[str, Any], account: dict[str, Any]) -> Any:
@@ -64,7 +49,7 @@ def operations(server: AppServer) -> list[str]:
 
 def test_photos_with_text_and_title_become_one_draft(server: AppServer) -> None:
     ann = server.person("Ann")
-    account, pictures = connect(server, ann), [jpeg(40, 40 + n) for n in range(3)]
+    account, pictures = server.connect_simulated(ann, "tiktok"), [jpeg(40, 40 + n) for n in range(3)]
     media = [inline_item("image", picture) for picture in pictures]
     result = publish(ann, account, text="hello – “world” 🎉", media=media, options={"title": "Cats"})
     entry = delivered(server, result, account)
@@ -75,7 +60,7 @@ def test_photos_with_text_and_title_become_one_draft(server: AppServer) -> None:
 
 def test_video_becomes_one_draft_with_warnings_about_the_inbox(server: AppServer) -> None:
     ann = server.person("Ann")
-    account, film = connect(server, ann), mp4(filler=500_000)
+    account, film = server.connect_simulated(ann, "tiktok"), mp4(filler=500_000)
     result = publish(ann, account, text="look", media=[inline_item("video", film)], options=CREATOR)
     entry = delivered(server, result, account)
     (medium,) = entry.media
@@ -91,7 +76,7 @@ def test_chunked_video_arrives_whole_when_a_response_is_lost(
     monkeypatch.setattr(upload, "WHOLE_MAX", 5_000_000)
     monkeypatch.setattr(upload, "CHUNK", 5_000_000)
     ann = server.person("Ann")
-    account, film = connect(server, ann), mp4(filler=10_200_000)
+    account, film = server.connect_simulated(ann, "tiktok"), mp4(filler=10_200_000)
     fault = {"fault": "reset_after", "platform": "tiktok", "operation": "video.upload", "times": 1}
     server.lab.lab.faults.add([fault] * lost)
     file = ann.api.post("/v1/media", files={"file": ("a.mp4", film)}).json()["id"]
@@ -103,7 +88,7 @@ def test_chunked_video_arrives_whole_when_a_response_is_lost(
 
 def test_a_png_is_refused_before_anything_is_sent(server: AppServer) -> None:
     ann = server.person("Ann")
-    account, into = connect(server, ann), io.BytesIO()
+    account, into = server.connect_simulated(ann, "tiktok"), io.BytesIO()
     Image.new("RGB", (40, 40), (1, 2, 3)).save(into, "PNG")
     result = publish(ann, account, text="hi", media=[inline_item("image", into.getvalue())])
     assert (result["status"], result["error"]["rule"]) == ("rejected", "tiktok.file_format.invalid")
@@ -112,7 +97,7 @@ def test_a_png_is_refused_before_anything_is_sent(server: AppServer) -> None:
 
 def test_an_expired_token_is_refreshed_and_the_draft_delivered(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "tiktok")
     server.lab.lab.end_tokens("tiktok", account["platformAccountId"])
     delivered(server, publish(ann, account, text="hello", media=[inline_item("image", jpeg())]), account)
     assert operations(server)[:3] == ["content.init", "oauth.token", "content.init"]
@@ -120,7 +105,7 @@ def test_an_expired_token_is_refreshed_and_the_draft_delivered(server: AppServer
 
 def test_an_account_whose_tokens_are_over_is_asked_to_reconnect(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "tiktok")
     server.lab.lab.end_tokens("tiktok", account["platformAccountId"], refresh=True)
     result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
@@ -129,7 +114,7 @@ def test_an_account_whose_tokens_are_over_is_asked_to_reconnect(server: AppServe
 
 def test_a_draft_that_tiktok_could_not_process_fails_with_its_reason(server: AppServer) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "tiktok")
     fake: Any = server.lab.lab.fake("tiktok")
     fake.fails = "duration_check_failed"
     error = publish(ann, account, text="look", media=[inline_item("video", mp4())])["error"]
@@ -141,7 +126,7 @@ def test_a_draft_that_tiktok_could_not_process_fails_with_its_reason(server: App
 @pytest.mark.parametrize("fault", ["reset_after", "error_after", "truncated", "wrong_type", "missing_id"])
 def test_photos_with_a_lost_response_are_sent_once_and_settled_by_hand(server: AppServer, fault: str) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "tiktok")
     server.lab.lab.faults.add([{"fault": fault, "platform": "tiktok", "operation": "content.init", "times": 1}])
     result = publish(ann, account, text="hello", media=[inline_item("image", jpeg())])
     assert (result["status"], result["error"]["rule"]) == ("failed", "publish.outcome_unknown")
@@ -153,7 +138,7 @@ def test_photos_with_a_lost_response_are_sent_once_and_settled_by_hand(server: A
 @pytest.mark.parametrize("operation", ["video.init", "video.upload", "status.fetch"])
 def test_a_video_is_one_draft_whatever_answer_is_lost(server: AppServer, operation: str) -> None:
     ann = server.person("Ann")
-    account = connect(server, ann)
+    account = server.connect_simulated(ann, "tiktok")
     server.lab.lab.configure(processingMs=0)
     server.lab.lab.faults.add([{"fault": "reset_after", "platform": "tiktok", "operation": operation, "times": 1}])
     delivered(server, publish(ann, account, text="look", media=[inline_item("video", mp4())]), account)

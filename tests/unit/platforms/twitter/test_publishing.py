@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer, Person, unused_name
+from tests.support.app_server import AppServer, Person
 from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
@@ -29,9 +28,7 @@ def server(open_shared: Callable[..., AppServer], shared_lab: SimulatorThread) -
 def ann(server: AppServer) -> Person:
     """Somebody with an account on X."""
     ann = server.person("Ann")
-    made = server.lab.lab.add_account("twitter", handle=unused_name("ann"))
-    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
-    server._keep(ann, "twitter", "twitter", identity, Tokens(made["accessToken"], made["refreshToken"]))
+    server.connect_simulated(ann, "twitter")
     return ann
 
 
