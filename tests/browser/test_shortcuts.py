@@ -9,13 +9,13 @@ from tests.support.app_server import AppServer, Person
 from tests.support.browser.chromium import BrowserTab
 from tests.support.browser.page_checks import check_page
 from tests.support.browser.sign_in import open_signed_in
+from tests.support.publishing_state import publish_post
 
 pytestmark = pytest.mark.browser
 
 
 def schedule(alice: Person, text: str, minute: int) -> str:
-    body = {"targets": [{"accountId": alice.bluesky}], "text": text, "scheduledAt": f"2098-03-04T10:{minute}:00Z"}
-    return str(alice.api.publish(body).json()["results"][0]["postId"])
+    return publish_post(alice, text, scheduledAt=f"2098-03-04T10:{minute}:00Z")
 
 
 def go(tab: BrowserTab, *keys: str) -> None:

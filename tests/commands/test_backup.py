@@ -17,7 +17,8 @@ from socialpub.domain.backups import archive, creation, verification
 from socialpub.store.jobs import job_queue
 from socialpub.store.schema import snapshot
 from tests.support.app_server import AppServer, Person
-from tests.support.backup_commands import _png, backup_command, schedule_post, upload_file
+from tests.support.backup_commands import _png, backup_command, upload_file
+from tests.support.publishing_state import schedule_post
 from tests.support.soak.soak_world import wait_for
 
 DAY = 86_400.0
@@ -37,7 +38,7 @@ def test_what_was_acknowledged_is_in_the_backup_and_back_after_a_restore(
     server: AppServer, alice: Person, home_of: Path
 ) -> None:
     media = upload_file(alice)
-    post = schedule_post(server, alice, media)
+    post = schedule_post(server, alice, media=[media])
     file = server.home / "b.zip"
     made = backup_command(server, "backup", str(file))
     assert (made.code, made.json["ok"], made.json["problems"], made.json["mediaFiles"]) == (0, True, [], 1)

@@ -13,7 +13,8 @@ from socialpub.domain.backups.archive import BackupError
 from socialpub.store.schema import migration, upgrade_backup
 from tests.support import earlier_databases, forked_commands
 from tests.support.app_server import AppServer, Person
-from tests.support.backup_commands import schedule_post, upload_file
+from tests.support.backup_commands import upload_file
+from tests.support.publishing_state import schedule_post
 
 KILLED = -9
 
@@ -23,7 +24,7 @@ def house(server: AppServer, alice: Person, tmp_path: Path, monkeypatch: pytest.
     """A data folder with a file of media and a post, without a server, with a backup in a folder of its own."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    schedule_post(server, alice, upload_file(alice))
+    schedule_post(server, alice, media=[upload_file(alice)])
     server.stop()
     shelf = tmp_path / "backups"
     shelf.mkdir()

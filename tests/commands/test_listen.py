@@ -12,10 +12,11 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.commands.listen import PublicApi
-from tests.support.app_server import AppServer, Person, error_of, format_instant
+from tests.support.app_server import AppServer, Person, error_of
 from tests.support.command_runner import CommandProcess, RunCommand
 from tests.support.odd_responses import ODD_RESPONSES, OddServer
 from tests.support.ports import unused_address
+from tests.support.publishing_state import schedule_post
 from tests.support.webhook_endpoints import register_endpoint
 from tests.support.webhook_receiver import ReceivedCall, WebhookReceiver, running_receiver
 
@@ -25,14 +26,7 @@ SECRET = "whsec_" + "QUJD" * 11
 
 def happens(server: AppServer, person: Person) -> str:
     """A post is scheduled: `post.queued`, then `post.validated`. Its id."""
-    body = {
-        "targets": [{"accountId": person.bluesky}],
-        "text": "hello",
-        "scheduledAt": format_instant(server.clock.now_ms() + 10**8),
-    }
-    answer = person.api.publish(body)
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["results"][0]["postId"])
+    return schedule_post(server, person, seconds=100_000)
 
 
 @pytest.fixture

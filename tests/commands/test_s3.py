@@ -20,9 +20,9 @@ from socialpub.base.system.sockets import listen
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.job_queue import RetryTask
 from tests.support.app_server import AppServer, Person
-from tests.support.backup_commands import schedule_post as later
 from tests.support.backup_commands import upload_file as upload
 from tests.support.command_runner import CommandResult, run_command
+from tests.support.publishing_state import schedule_post
 from tests.support.s3_server import SECRET, S3Store, running_store
 
 DAY = 86_400.0
@@ -61,7 +61,7 @@ def command(server: AppServer, store: S3Store, monkeypatch: pytest.MonkeyPatch) 
 def test_a_backup_goes_there_and_comes_back(
     server: AppServer, alice: Person, store: S3Store, command: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
-    post = later(server, alice, upload(alice))
+    post = schedule_post(server, alice, media=[upload(alice)])
     made = command("backup", "s3:mine.zip")
     assert (made.code, made.json["file"], made.json["ok"]) == (0, "s3://backups/ours/mine.zip", True), made.err
     assert list(store.objects["backups"]) == ["ours/mine.zip"]

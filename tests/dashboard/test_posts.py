@@ -21,14 +21,14 @@ from tests.support.dashboard_forms import HTML, LOST, REFUSED, XSS, failed_post,
 from tests.support.database_costs import DatabaseCounter
 from tests.support.parsed_pages import ParsedPage
 from tests.support.post_list import insert_rows
+from tests.support.publishing_state import publish_post
 from tests.support.sign_in import add_user
 
 HOUR = 3_600_000
 
 
 def scheduled(person: Person) -> str:
-    body = {"targets": [{"accountId": person.bluesky}], "text": "later", "scheduledAt": "2098-01-01T10:00:00Z"}
-    return str(person.api.publish(body).json()["results"][0]["postId"])
+    return publish_post(person, "later", scheduledAt="2098-01-01T10:00:00Z")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 from socialpub.store.schema.models import Intent, Post
 from tests.support.app_server import Person
+from tests.support.publishing_state import schedule_post
 from tests.support.request_cast import RequestCast, inline_item, make_picture
 
 DOWN = {"fault": "status:503", "operation": "com.atproto.repo.uploadBlob"}
@@ -57,8 +58,7 @@ def at_its_time(w: RequestCast) -> str:
 
 
 def queued(world: RequestCast, person: Person) -> str:
-    body = {"targets": [{"accountId": person.bluesky}], "text": "mine", "scheduledAt": world.soon()}
-    return str(person.api.publish(body).json()["results"][0]["postId"])
+    return schedule_post(world.server, person, "mine")
 
 
 def lost(world: RequestCast, person: Person) -> str:

@@ -11,15 +11,16 @@ from socialpub.domain.server import instance
 from tests.support.app_server import AppServer, Person, format_instant
 
 
-def schedule_post(server: AppServer, person: Person, text: str = "later", seconds: float = 3600) -> str:
-    body = {
-        "text": text,
-        "targets": [{"accountId": person.bluesky}],
-        "scheduledAt": format_instant(server.clock.now_ms() + int(seconds * 1000)),
-    }
-    answer = person.api.publish(body)
-    assert answer.status_code == 202, answer.text
+def publish_post(person: Person, text: str = "hello", **fields: Any) -> str:
+    """The id of a new post of the person's Bluesky account. `fields`: of its request."""
+    answer = person.api.publish({"targets": [{"accountId": person.bluesky}], "text": text, **fields})
+    assert answer.status_code in ((202,) if "scheduledAt" in fields else (200, 202)), answer.text
     return str(answer.json()["results"][0]["postId"])
+
+
+def schedule_post(server: AppServer, person: Person, text: str = "later", seconds: float = 3600, **fields: Any) -> str:
+    """The id of a new post (`publish_post`) that is due in so many seconds."""
+    return publish_post(person, text, scheduledAt=format_instant(server.clock.now_ms() + int(seconds * 1000)), **fields)
 
 
 def post_status(server: AppServer, post: str) -> str:

@@ -13,6 +13,7 @@ import httpx
 from PIL import Image
 
 from tests.support.app_server import AppServer, Person, format_instant
+from tests.support.publishing_state import publish_post
 
 
 @dataclass
@@ -48,9 +49,7 @@ class RequestCast:
 
     def scheduled(self, **fields: Any) -> str:
         """The id of a post of Alice's that is due in an hour."""
-        answer = self.post(**({"scheduledAt": self.soon()} | fields))
-        assert answer.status_code == 202, answer.text
-        return str(answer.json()["results"][0]["postId"])
+        return publish_post(self.alice, **({"scheduledAt": self.soon()} | fields))
 
     def published(self, **fields: Any) -> str:
         """The id of a post of Alice's that is out."""

@@ -17,7 +17,8 @@ from socialpub.domain.schemas.common import parse_instant
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.store.queries.events import TYPE_NUMBERS
 from socialpub.store.schema.models import Event, Post
-from tests.support.app_server import ApiClient, AppServer, Person, error_of
+from tests.support.app_server import ApiClient, AppServer, error_of
+from tests.support.publishing_state import publish_post
 from tests.support.request_cast import RequestCast
 
 WRITERS, EACH = 3, 60
@@ -43,17 +44,12 @@ def shown(got: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [event for page in got for event in page["data"]]
 
 
-def publish(world: RequestCast, person: Person, text: str) -> str:
-    answer = person.api.publish({"targets": [{"accountId": person.bluesky}], "text": text})
-    return str(answer.json()["results"][0]["postId"])
-
-
 @pytest.fixture
 def told(world: RequestCast) -> RequestCast:
     """Three posts of Alice and one of Charlie, who is of another organization. Bob's key is bound to his profile."""
     for number in range(3):
-        publish(world, world.alice, f"post {number}")
-    publish(world, world.charlie, "Charlie's")
+        publish_post(world.alice, f"post {number}")
+    publish_post(world.charlie, "Charlie's")
     return world
 
 
@@ -81,7 +77,7 @@ def test_the_end_of_a_page_is_kept_to_ask_later_what_came_since(told: RequestCas
     assert first["nextCursor"] is None
     later = told.alice.api.get("/v1/events", params={"cursor": first["endCursor"]}).json()
     assert later["data"] == []
-    post = publish(told, told.alice, "since then")
+    post = publish_post(told.alice, "since then")
     since = told.alice.api.get("/v1/events", params={"cursor": later["endCursor"]}).json()
     assert [event["data"]["id"] for event in since["data"]] == [post, post]
     assert told.alice.api.get("/v1/events", params={"cursor": first["data"][-1]["id"]}).json()["data"] == since["data"]
@@ -98,7 +94,7 @@ def test_types_and_profiles_narrow_it(told: RequestCast) -> None:
 
 def test_a_profiles_key_sees_that_profile_alone(told: RequestCast) -> None:
     bob = told.bob
-    post = publish(told, bob, "Bob's")
+    post = publish_post(bob, "Bob's")
     assert {event["data"]["id"] for event in shown(pages(bob.api))} == {post}
     assert post in {event["data"]["id"] for event in shown(pages(told.alice.api))}
     others = shown(pages(told.alice.api))[0]["id"]

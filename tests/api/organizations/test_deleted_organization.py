@@ -46,6 +46,7 @@ from tests.support.connect_flow import sign_in
 from tests.support.media_files import picture
 from tests.support.media_uploads import stored_files, stored_media, wait_until
 from tests.support.post_drafts import new_draft
+from tests.support.publishing_state import schedule_post
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_endpoints import register_endpoint
 from tests.support.webhook_receiver import WebhookReceiver
@@ -90,14 +91,6 @@ def furnish(server: AppServer, person: Person, sink: WebhookReceiver) -> httpx.C
     return browser
 
 
-def scheduled(server: AppServer, person: Person, account: str = "", seconds: int = 3600) -> str:
-    at = RequestCast(server, person).soon(seconds)
-    body = {"targets": [{"accountId": account or person.bluesky}], "text": "later", "scheduledAt": at}
-    answer = person.api.publish(body)
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["results"][0]["postId"])
-
-
 @pytest.fixture
 def two(server: AppServer, alice: Person, charlie: Person, sink: WebhookReceiver) -> tuple[httpx.Client, httpx.Client]:
     """The browsers of the owners of two organizations, each with something of every kind."""
@@ -110,7 +103,7 @@ def two(server: AppServer, alice: Person, charlie: Person, sink: WebhookReceiver
 def test_what_a_deletion_ends_is_counted_before(
     server: AppServer, alice: Person, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
-    scheduled(server, alice)
+    schedule_post(server, alice)
     new_draft(alice.api)
     planned = server.service.read(
         lambda: organization_deletion.plan_deletion(server.service, alice.organization)
@@ -206,7 +199,7 @@ def test_a_notice_of_its_subscription_changes_nothing(server: AppServer, alice: 
 def test_nothing_of_it_goes_out_any_more(
     server: AppServer, alice: Person, charlie: Person, sink: WebhookReceiver, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
-    mine, theirs = scheduled(server, alice), scheduled(server, charlie)
+    mine, theirs = schedule_post(server, alice), schedule_post(server, charlie)
     media = alice.api.get("/v1/media").json()["data"]
     told = len(server.rows(WebhookDelivery, organization=alice.organization))
     server.lab.lab.calls.clear()
@@ -244,7 +237,7 @@ def test_its_media_files_go_with_the_clean_up_and_those_of_others_stay(
 def test_another_organization_is_not_touched(
     server: AppServer, alice: Person, charlie: Person, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
-    scheduled(server, alice), scheduled(server, charlie)
+    schedule_post(server, alice), schedule_post(server, charlie)
     wait_until(lambda: {row["status"] for row in server.rows(WebhookDelivery)} == {"succeeded"})
     before = belonging(server, charlie)
     assert all(before[name] for name in ("Post", "Account", "ApiKey", "WebhookEndpoint", "Media", "User", "Invitation"))
@@ -283,7 +276,11 @@ def test_many_queued_posts_are_canceled_by_a_job(
 ) -> None:
     monkeypatch.setattr(accounts, "CANCEL_BATCH", 2)
     second = server.connect_bluesky(alice, "second")["id"]
-    posts = [scheduled(server, alice, account) for account in (alice.bluesky, second) for _ in range(3)]
+    posts = [
+        schedule_post(server, alice, targets=[{"accountId": account}])
+        for account in (alice.bluesky, second)
+        for _ in range(3)
+    ]
     delete(server, alice)
     for post in posts:
         server.wait(post, "canceled")
@@ -292,7 +289,7 @@ def test_many_queued_posts_are_canceled_by_a_job(
 
 
 def test_posts_waiting_for_a_reconnection_are_canceled_too(server: AppServer, alice: Person) -> None:
-    post = scheduled(server, alice)
+    post = schedule_post(server, alice)
     actions.perform_sync(deleting(server, alice), connect.disconnect, alice.bluesky, keep=True)
     assert server.rows(id=post)[0]["status"] == "queued"
     assert delete(server, alice)["ends"]["posts"] == 1
@@ -355,7 +352,7 @@ def test_it_is_not_deleted_while_it_is_not_known_whether_a_post_went_out(
     with monkeypatch.context() as broken:
         broken.setattr(bluesky, "send", lost)
         broken.setattr(bluesky, "settle", silent)
-        post = scheduled(server, alice, seconds=61)
+        post = schedule_post(server, alice, seconds=61)
         server.skip(62)
         wait_until(lambda: [(row["outcome"], row["sends"] > 0) for row in server.rows(Intent)] == [(None, True)])
         with pytest.raises(ApiError) as caught:

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from tests.support.app_server import UNLIMITED, AppServer, Person, error_of, format_instant
+from tests.support.app_server import UNLIMITED, AppServer, Person, error_of
+from tests.support.publishing_state import schedule_post
 from tests.support.refused_addresses import PRIVATE4, PRIVATE6, REFUSED_SPELLINGS
 from tests.support.webhook_endpoints import DELIVERIES, ENDPOINTS, register_endpoint, wait_for_deliveries
 from tests.support.webhook_receiver import WebhookReceiver, running_receiver
@@ -54,15 +55,6 @@ def names(server: AppServer, *answers: list[str]) -> Iterator[list[str]]:
     server.service.runtime = usual
 
 
-def happens(server: AppServer, person: Person) -> str:
-    """Something happens: a post is scheduled. Its id."""
-    at = server.clock.now_ms() + 3_600_000
-    targets = [{"accountId": person.bluesky}]
-    answer = person.api.publish({"targets": targets, "text": "hello", "scheduledAt": format_instant(at)})
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["results"][0]["postId"])
-
-
 def moved(server: AppServer, endpoint: str, url: str) -> None:
     """The endpoint has this address, as if it had been registered under other settings."""
     query = WebhookEndpoint.update(url=url).where(WebhookEndpoint.id == endpoint)
@@ -91,7 +83,7 @@ def test_none_of_the_table_is_called_by_a_delivery_and_each_ends_at_once(guarded
     for endpoint, url in zip(made, URLS, strict=True):
         moved(guarded, endpoint, url)
     with names(guarded, [PUBLIC]) as asked:
-        happens(guarded, alice)
+        schedule_post(guarded, alice)
         wait_for_deliveries(guarded, alice, 2 * len(URLS))
     assert asked == []
     rows = guarded.rows(WebhookDelivery)
@@ -127,7 +119,7 @@ def test_a_name_that_leads_inside_is_neither_registered_nor_called(
             assert refused["rule"] == "webhook.url.address"
     moved(guarded, endpoint, "https://hooks.example.org/")
     with names(guarded, [PUBLIC, address]):
-        happens(guarded, alice)
+        schedule_post(guarded, alice)
         rows = wait_for_deliveries(guarded, alice, 2)
     assert {(row["status"], row["attemptCount"], row["lastError"]) for row in rows} == {("failed", 1, REFUSAL)}
 
@@ -150,7 +142,7 @@ def check_rebound_name(guarded: AppServer, alice: Person, calls: int) -> None:
             ]
         with names(guarded, ["127.0.0.1"], ["::1"], [PUBLIC, "127.0.0.1"], ["127.0.0.1"]) as asked:
             for _ in range(5):
-                happens(guarded, alice)
+                schedule_post(guarded, alice)
             wait_for_deliveries(guarded, alice, calls)
             assert len(asked) == calls  # each call asks once, and connects to what it was told
         assert made() == 0
@@ -188,7 +180,7 @@ def test_an_open_a_closed_and_a_silent_port_inside_look_the_same(
     made = [register_endpoint(alice, f"https://{PUBLIC}/{number}")["id"] for number in range(len(urls))]
     for endpoint, url in zip(made, urls, strict=True):
         moved(guarded, endpoint, url)
-    happens(guarded, alice)
+    schedule_post(guarded, alice)
     rows = wait_for_deliveries(guarded, alice, 2 * len(urls))
     kept = ("status", "attemptCount", "lastStatusCode", "lastError", "nextAttemptAt")
     assert {tuple(row[name] for name in kept) for row in rows} == {("failed", 1, None, REFUSAL, None)}
@@ -208,7 +200,7 @@ def test_a_redirect_to_the_inside_is_not_followed(
     with running_receiver() as inner:
         sink.answer, sink.location = (lambda got: status), inner.url
         endpoint = register_endpoint(alice, sink.url)["id"]
-        happens(server, alice)
+        schedule_post(server, alice)
         rows = wait_for_deliveries(server, alice, 2)
         told = alice.api.post(f"{ENDPOINTS}/{endpoint}/test", json={}).json()
         assert inner.got == []

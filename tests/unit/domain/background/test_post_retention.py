@@ -16,6 +16,7 @@ from socialpub.store.engine import sql
 from socialpub.store.schema.models import Attempt, Batch, Intent, Media, Post
 from tests.support.app_server import AppServer, Person, error_of, format_instant
 from tests.support.media_files import picture
+from tests.support.publishing_state import publish_post
 from tests.support.webhook_endpoints import register_endpoint, wait_for_deliveries
 from tests.support.webhook_receiver import running_receiver
 
@@ -26,12 +27,6 @@ KEPT = {"events": "7d", "intents": "7d", "attempts": "7d", "media": "7d", "posts
 @pytest.fixture
 def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server(retention=KEPT)
-
-
-def publish(person: Person, text: str, **more: object) -> str:
-    answer = person.api.publish({"text": text, "targets": [{"accountId": person.bluesky}], **more})
-    assert answer.is_success, answer.text
-    return str(answer.json()["results"][0]["postId"])
 
 
 def forget(server: AppServer, days: float) -> None:
@@ -64,9 +59,9 @@ def count(server: AppServer, table: str) -> int:
 
 
 def test_a_post_past_its_time_goes_with_all_that_hangs_on_it(server: AppServer, alice: Person) -> None:
-    post = publish(alice, "long ago")
-    publish(alice, "newer")
-    publish(alice, "the newest")
+    post = publish_post(alice, "long ago")
+    publish_post(alice, "newer")
+    publish_post(alice, "the newest")
     forget(server, 9)
     assert texts(server) == {"long ago", "newer", "the newest"}
     forget(server, 11)
@@ -82,11 +77,11 @@ def test_a_post_past_its_time_goes_with_all_that_hangs_on_it(server: AppServer, 
 def test_a_failed_and_a_canceled_post_go_too(server: AppServer, alice: Person) -> None:
     refused = {"fault": "status:400", "platform": "bluesky", "operation": "*putRecord", "times": 9}
     server.lab.lab.faults.add([refused])
-    failed = publish(alice, "refused")
-    canceled = publish(alice, "never", scheduledAt=format_instant(server.clock.now_ms() + int(DAY * 1000)))
+    failed = publish_post(alice, "refused")
+    canceled = publish_post(alice, "never", scheduledAt=format_instant(server.clock.now_ms() + int(DAY * 1000)))
     assert alice.api.delete(f"/v1/posts/{canceled}").is_success
     server.lab.lab.faults.clear()
-    publish(alice, "the newest")
+    publish_post(alice, "the newest")
     assert {row["status"] for row in server.rows()} == {"rejected", "canceled", "published"}
     forget(server, 11)
     assert texts(server) == {"the newest"}
@@ -100,19 +95,19 @@ def test_what_is_scheduled_stays_with_its_whole_request(server: AppServer, alice
     answer = alice.api.publish({"text": "later", "targets": targets, "scheduledAt": at}).json()
     first = answer["results"][0]["postId"]
     assert alice.api.delete(f"/v1/posts/{first}").is_success
-    publish(alice, "the newest")
+    publish_post(alice, "the newest")
     forget(server, 11)
     assert sorted(row["status"] for row in server.rows(text="later")) == ["canceled", "queued"]
 
 
 def test_an_unknown_outcome_stays_until_somebody_has_said_what_it_is(server: AppServer, alice: Person) -> None:
-    post = publish(alice, "who knows")
+    post = publish_post(alice, "who knows")
     lose(server, post)
-    publish(alice, "the newest")
+    publish_post(alice, "the newest")
     forget(server, 300)
     assert texts(server) == {"who knows", "the newest"}
     assert alice.api.post(f"/v1/posts/{post}/settle", json={"published": False}).is_success
-    publish(alice, "the newest by now")  # settling has made an event
+    publish_post(alice, "the newest by now")  # settling has made an event
     forget(server, 300)
     assert texts(server) == {"the newest by now"}
 
@@ -121,8 +116,8 @@ def test_a_post_stays_as_long_as_an_event_that_tells_of_it(server: AppServer, al
     with running_receiver() as sink:
         sink.answer = lambda got: 503
         register_endpoint(alice, sink.url, events=["post.published"])
-        publish(alice, "still to be told")
-        publish(alice, "the newest")
+        publish_post(alice, "still to be told")
+        publish_post(alice, "the newest")
         forget(server, 11)
         assert texts(server) == {"still to be told", "the newest"}
         sink.answer = lambda got: 204
@@ -137,7 +132,7 @@ def test_posts_wait_while_there_are_many_events_to_forget(
     monkeypatch.setattr(post_retention, "EVENTS_SCANNED_MAX", 2)
     monkeypatch.setattr(post_retention, "READ_BATCH", 1)
     for text in ("one", "two", "the newest"):
-        publish(alice, text)
+        publish_post(alice, text)
     at = server.clock.now_ms() + int(11 * DAY * 1000)
     kept = post_retention.PostRetention(server.service)
     assert kept.run(at, 9) == (0, False)
@@ -155,13 +150,13 @@ def test_what_is_gone_is_not_in_the_index_of_the_search(
     monkeypatch.setattr(post_retention, "READ_BATCH", 3)
     monkeypatch.setattr(post_retention, "POSTS_PER_WRITE", 2)
     for number in range(12):
-        publish(alice, f"needle {number} Straße xy")
+        publish_post(alice, f"needle {number} Straße xy")
     server.engine.periodic.index_posts()
     assert count(server, NEEDLES) == 12
     before = server.clock.now_ms()
     server.clock.skip(11 * DAY)
     for number in range(4):
-        publish(alice, f"needle new {number} Straße xy")
+        publish_post(alice, f"needle new {number} Straße xy")
     server.engine.periodic.index_posts()
     forget(server, 0)
     assert {row["created_at"] > before for row in server.rows()} == {True}
@@ -178,9 +173,9 @@ def test_what_is_gone_is_not_in_the_index_of_the_search(
 def test_rows_of_deleted_media_go_with_the_last_post_that_names_them(server: AppServer, alice: Person) -> None:
     files = {"file": ("a.jpg", picture(size=(64, 48)), "image/jpeg")}
     media = [alice.api.post("/v1/media", files=files).json()["id"] for _ in range(2)]
-    publish(alice, "with a picture", media=[{"kind": "image", "mediaId": media[0]}])
-    lose(server, publish(alice, "who knows", media=[{"kind": "image", "mediaId": media[1]}]))
-    publish(alice, "the newest")
+    publish_post(alice, "with a picture", media=[{"kind": "image", "mediaId": media[0]}])
+    lose(server, publish_post(alice, "who knows", media=[{"kind": "image", "mediaId": media[1]}]))
+    publish_post(alice, "the newest")
     forget(server, 8)
     assert [row["deleted_at"] is None for row in server.rows(Media)] == [False, False]
     forget(server, 11)
@@ -193,7 +188,7 @@ def test_a_key_replays_its_answer_though_the_post_is_gone(make_server: Callable[
     alice = server.connected_person("Alice")
     body = {"text": "once", "targets": [{"accountId": alice.bluesky}]}
     first = alice.api.publish(body, key="k")
-    publish(alice, "the newest")
+    publish_post(alice, "the newest")
     forget(server, 11)
     assert texts(server) == {"the newest"}
     again = alice.api.publish(body, key="k")
@@ -204,8 +199,8 @@ def test_a_key_replays_its_answer_though_the_post_is_gone(make_server: Callable[
 def test_posts_are_kept_for_ever_unless_told_otherwise(make_server: Callable[..., AppServer]) -> None:
     server = make_server()
     alice = server.connected_person("Alice")
-    publish(alice, "one")
-    publish(alice, "two")
+    publish_post(alice, "one")
+    publish_post(alice, "two")
     HistoryRetention(server.service).run(server.clock.now_ms() + int(5000 * DAY * 1000))
     assert texts(server) == {"one", "two"}
 

@@ -10,6 +10,7 @@ from socialpub.domain.background import retention
 from socialpub.domain.background.retention import HistoryRetention
 from socialpub.store.schema.models import Attempt, Event, Intent
 from tests.support.app_server import AppServer, Person, format_instant
+from tests.support.publishing_state import publish_post
 
 DAY = 86_400.0
 KEPT = {"retention": {"events": "10d", "intents": "10d", "attempts": "10d"}}
@@ -18,12 +19,6 @@ KEPT = {"retention": {"events": "10d", "intents": "10d", "attempts": "10d"}}
 @pytest.fixture
 def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server(**KEPT)
-
-
-def publish(person: Person, text: str, **more: object) -> str:
-    answer = person.api.publish({"text": text, "targets": [{"accountId": person.bluesky}], **more})
-    assert answer.is_success, answer.text
-    return str(answer.json()["results"][0]["postId"])
 
 
 def forget(server: AppServer, days: float) -> int:
@@ -36,7 +31,7 @@ def then(server: AppServer, days: float) -> int:
 
 
 def test_what_is_past_its_time_goes_and_what_is_not_stays(server: AppServer, alice: Person) -> None:
-    post = publish(alice, "long ago")
+    post = publish_post(alice, "long ago")
     assert forget(server, 9) == 0
     newest = max(row["number"] for row in server.rows(Event))
     assert forget(server, 11) >= 3
@@ -48,20 +43,20 @@ def test_what_is_past_its_time_goes_and_what_is_not_stays(server: AppServer, ali
 
 
 def test_the_number_of_the_newest_event_is_never_given_again(server: AppServer, alice: Person) -> None:
-    publish(alice, "one")
+    publish_post(alice, "one")
     cursor = alice.api.get("/v1/events").json()["endCursor"]
     forget(server, 11)
-    publish(alice, "two")
+    publish_post(alice, "two")
     seen = alice.api.get("/v1/events", params={"cursor": cursor}).json()["data"]
     assert [event["type"] for event in seen][-1] == "post.published"
     assert len({event["id"] for event in seen}) == len(seen) >= 2
 
 
 def test_what_belongs_to_an_open_post_stays(server: AppServer, alice: Person) -> None:
-    post = publish(alice, "later", scheduledAt=format_instant(server.clock.now_ms() + int(40 * DAY * 1000)))
+    post = publish_post(alice, "later", scheduledAt=format_instant(server.clock.now_ms() + int(40 * DAY * 1000)))
     before = server.events(post)
     assert before
-    publish(alice, "now")  # whose event is the newest
+    publish_post(alice, "now")  # whose event is the newest
     forget(server, 11)
     assert server.events(post) == before
 
@@ -69,7 +64,7 @@ def test_what_belongs_to_an_open_post_stays(server: AppServer, alice: Person) ->
 def test_what_was_sent_for_a_post_that_is_not_published_stays(server: AppServer, alice: Person) -> None:
     refused = {"fault": "status:400", "platform": "bluesky", "operation": "*putRecord", "times": 9}
     server.lab.lab.faults.add([refused])
-    post = publish(alice, "refused")
+    post = publish_post(alice, "refused")
     assert alice.api.get(f"/v1/posts/{post}").json()["status"] in ("failed", "rejected")
     before = server.rows(Intent, post=post), server.rows(Attempt, post=post)
     assert all(before)
@@ -83,7 +78,7 @@ def test_no_more_than_a_part_goes_at_once_and_all_of_it_in_the_end(
     monkeypatch.setattr(retention, "READ_BATCH", 3)
     monkeypatch.setattr(retention, "BATCHES_PER_RUN", 2)
     for number in range(5):
-        publish(alice, f"post {number}")
+        publish_post(alice, f"post {number}")
     kept, counts = HistoryRetention(server.service), [1]
     while not kept.is_done:
         counts.append(kept.run(then(server, 11)))
@@ -94,7 +89,7 @@ def test_no_more_than_a_part_goes_at_once_and_all_of_it_in_the_end(
 
 
 def test_a_server_forgets_but_not_by_a_clock_in_doubt(server: AppServer, alice: Person) -> None:
-    publish(alice, "one")
+    publish_post(alice, "one")
     kept = server.engine.periodic
     server.clock.set_ahead(11 * DAY)  # a jump: nobody has vouched for this clock
     try:

@@ -12,6 +12,7 @@ from socialpub.domain.media import library
 from socialpub.store.schema.models import Media
 from tests.support.app_server import AppServer, Person, error_of, format_instant
 from tests.support.media_files import picture
+from tests.support.publishing_state import publish_post
 from tests.support.soak.soak_world import wait_for
 
 DAY = 86_400
@@ -28,12 +29,8 @@ def upload(person: Person, side: int = 64) -> str:
 
 
 def post(person: Person, media: dict[str, str], at_ms: int | None = None) -> str:
-    body: dict[str, object] = {"text": "x", "targets": [{"accountId": person.bluesky}], "media": [media]}
-    if at_ms is not None:
-        body["scheduledAt"] = format_instant(at_ms)
-    answer = person.api.publish(body)
-    assert answer.is_success, answer.text
-    return str(answer.json()["results"][0]["postId"])
+    due = {} if at_ms is None else {"scheduledAt": format_instant(at_ms)}
+    return publish_post(person, media=[media], **due)
 
 
 def image(media: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 from socialpub.domain.background.retention import HistoryRetention
 from socialpub.store.schema.models import Event, WebhookAttempt, WebhookDelivery
 from tests.support.app_server import AppServer, Person, sleep_briefly
+from tests.support.publishing_state import publish_post
 from tests.support.webhook_endpoints import (
     DELIVERIES,
     ENDPOINTS,
@@ -26,11 +27,6 @@ def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server(retention={"events": "10d"})
 
 
-def publish(person: Person) -> str:
-    answer = person.api.publish({"text": "hello", "targets": [{"accountId": person.bluesky}]})
-    return str(answer.json()["results"][0]["postId"])
-
-
 def forget(server: AppServer, days: float) -> int:
     return HistoryRetention(server.service).run(server.clock.now_ms() + int(days * DAY_MS))
 
@@ -40,7 +36,7 @@ def test_deliveries_and_their_calls_go_with_their_events(
 ) -> None:
     register_endpoint(alice, sink.url)
     for _ in range(2):
-        publish(alice)
+        publish_post(alice)
     old = wait_for_deliveries(server, alice, 4, "succeeded")[-1]["id"]
     assert len(server.rows(WebhookAttempt)) == 4
     forget(server, 9)
@@ -57,10 +53,10 @@ def test_what_is_still_to_be_delivered_stays_with_its_event_and_goes_out(
 ) -> None:
     sink.answer = lambda got: 503
     register_endpoint(alice, sink.url, events=["post.validated"])
-    publish(alice)
+    publish_post(alice)
     while not server.rows(WebhookAttempt):
         sleep_briefly()
-    publish(alice)  # whose event is the newest
+    publish_post(alice)  # whose event is the newest
     before = server.rows(WebhookDelivery)
     assert {row["status"] for row in before} == {"pending"}
     forget(server, 11)
@@ -76,7 +72,7 @@ def test_what_is_still_to_be_delivered_stays_with_its_event_and_goes_out(
 def test_what_a_deleted_endpoint_never_got_goes_too(server: AppServer, alice: Person, sink: WebhookReceiver) -> None:
     sink.answer = lambda got: 503
     endpoint = register_endpoint(alice, sink.url)["id"]
-    publish(alice)
+    publish_post(alice)
     assert alice.api.delete(f"{ENDPOINTS}/{endpoint}").is_success
     forget(server, 11)
     assert server.rows(WebhookDelivery) == []
@@ -87,12 +83,12 @@ def test_a_cursor_of_before_reads_on_and_the_next_event_has_a_new_number(
     server: AppServer, alice: Person, sink: WebhookReceiver
 ) -> None:
     register_endpoint(alice, sink.url)
-    publish(alice)
+    publish_post(alice)
     wait_for_deliveries(server, alice, 2, "succeeded")
     cursor = alice.api.get("/v1/events", params={"cursor": "end"}).json()["endCursor"]
     newest = max(row["number"] for row in server.rows(Event))
     forget(server, 11)
-    post = publish(alice)
+    post = publish_post(alice)
     since = alice.api.get("/v1/events", params={"cursor": cursor}).json()["data"]
     assert [(event["type"], event["data"]["id"]) for event in since] == [
         ("post.validated", post),

@@ -17,6 +17,7 @@ from socialpub.store.database import Tx
 from socialpub.store.schema.models import Attempt, Intent, Job
 from tests.support.app_server import AppServer, MovableClock, Person, format_instant
 from tests.support.publishing_protocol import ProtocolServer, claim_post
+from tests.support.publishing_state import schedule_post
 from tests.support.soak import extra_platforms
 from tests.support.soak.soak_world import wait_for
 
@@ -30,12 +31,9 @@ def no_faults() -> Iterator[None]:
 
 
 def schedule(server: AppServer, person: Person, seconds: float = 60, account: str = "") -> str:
-    at = format_instant(server.clock.now_ms() + int(seconds * 1000))
     # Who is mentioned is looked up, so there is a time between the claim and the intent.
-    body = {"text": "later @bob.test", "targets": [{"accountId": account or person.bluesky}], "scheduledAt": at}
-    answer = person.api.publish(body)
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["results"][0]["postId"])
+    targets = [{"accountId": account or person.bluesky}]
+    return schedule_post(server, person, "later @bob.test", seconds, targets=targets)
 
 
 def error(row: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from socialpub.domain.server import clock_watch, instance
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
 from socialpub.store.schema.models import IdempotencyRecord, Job
-from tests.support.app_server import AppServer, MovableClock, Person, format_instant
+from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.publishing_state import schedule_post
 from tests.support.soak.soak_world import wait_for
 
 HOUR = 3600
@@ -76,9 +77,7 @@ class World:
         return self.alice.api.publish(body, key=key).json()
 
     def schedule(self, seconds: float) -> str:
-        at = format_instant(self.server.clock.now_ms() + int(seconds * 1000))
-        body = {"text": f"in {seconds}", "targets": [{"accountId": self.alice.bluesky}], "scheduledAt": at}
-        return str(self.alice.api.publish(body).json()["results"][0]["postId"])
+        return schedule_post(self.server, self.alice, f"in {seconds}", seconds)
 
     def passes(self, seconds: float) -> None:
         """True time."""

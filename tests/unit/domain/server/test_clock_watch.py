@@ -11,8 +11,8 @@ from socialpub.domain.server import clock_watch
 from socialpub.platforms import CONNECTORS
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
-from tests.support.app_server import AppServer, MovableClock, Person, format_instant
-from tests.support.publishing_state import pause_reason, post_status
+from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.publishing_state import pause_reason, post_status, schedule_post
 from tests.support.soak.soak_world import wait_for
 
 HOUR, YEAR = 3600, 365 * 24 * 3600
@@ -39,14 +39,6 @@ def server(make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypa
     return make_server(platforms=others | {"bluesky": {"api_base": lab.origin("bluesky")}})
 
 
-def schedule(server: AppServer, person: Person, seconds: float) -> str:
-    at = format_instant(server.clock.now_ms() + int(seconds * 1000))
-    body = {"text": "later", "targets": [{"accountId": person.bluesky}], "scheduledAt": at}
-    answer = person.api.publish(body)
-    assert answer.status_code == 202, answer.text
-    return str(answer.json()["results"][0]["postId"])
-
-
 def asked(server: AppServer, times: int) -> bool:
     """Whether the platform has been asked for the time so often."""
     return sum(call.operation == "none" for call in server.lab.lab.calls) >= times
@@ -56,7 +48,7 @@ def asked(server: AppServer, times: int) -> bool:
 def test_a_clock_that_is_set_ahead_posts_nothing_until_it_is_put_right(
     server: AppServer, alice: Person, wall: MovableClock, jump: int
 ) -> None:
-    post = schedule(server, alice, 600)
+    post = schedule_post(server, alice, seconds=600)
     wall.set_ahead(jump)
     server.service.jobs.wakeup.wake()
     assert wait_for(lambda: pause_reason(server) == "clock", 60)
@@ -74,7 +66,7 @@ def test_a_jump_that_the_platforms_have_made_too_ends_the_pause(
     server: AppServer, alice: Person, wall: MovableClock, upstream: MovableClock
 ) -> None:
     """A machine that slept: monotonic time stood still, and the wall clock is right."""
-    post = schedule(server, alice, 600)
+    post = schedule_post(server, alice, seconds=600)
     upstream.set_ahead(700)
     wall.set_ahead(700)
     assert wait_for(lambda: post_status(server, post) == "published", 60)
@@ -98,7 +90,7 @@ def test_a_clock_that_jumps_back_posts_nothing_twice_and_forgets_nothing(
     server: AppServer, alice: Person, wall: MovableClock
 ) -> None:
     done = alice.api.publish({"text": "done", "targets": [{"accountId": alice.bluesky}]}).json()["results"][0]
-    post = schedule(server, alice, 30)
+    post = schedule_post(server, alice, seconds=30)
     wall.set_ahead(-HOUR)
     assert not wait_for(lambda: pause_reason(server), 1)
     assert post_status(server, done["postId"]) == "published"
@@ -110,7 +102,7 @@ def test_a_clock_that_jumps_back_posts_nothing_twice_and_forgets_nothing(
 def test_start_after_a_long_downtime_waits_for_a_platform_clock(
     server: AppServer, alice: Person, wall: MovableClock, upstream: MovableClock
 ) -> None:
-    post = schedule(server, alice, 73 * HOUR - 60)
+    post = schedule_post(server, alice, seconds=73 * HOUR - 60)
     server.stop()
     wall.set_ahead(73 * HOUR)
     server.start()
