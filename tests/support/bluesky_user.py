@@ -9,23 +9,7 @@ import httpx
 
 from socialpub.simulator.server import SimulatorThread
 
-NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
-
-
 KEY = "3n2qaial32p6v"
-
-
-@dataclass
-class FixedClock:
-    """A clock that stands until a test moves it."""
-
-    ms: int = NOON
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic(self) -> float:
-        return self.ms / 1000
 
 
 @dataclass

@@ -14,23 +14,12 @@ from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import ConnectorAccount, OAuthFlow, Platform, Site, Tokens, Upstream
 from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, OAuthQuirks, OAuthServer
+from tests.support.fixed_clock import FixedClock
 from tests.support.platforms.scripted_upstream import FakeTransport
 
-NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636, appendix B
 CALLBACK = "https://pub.example/connect/demo/callback"
 HOST = "https://auth.example"
-
-
-@dataclass
-class FixedClock:
-    ms: int = NOON
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic(self) -> float:
-        return self.ms / 1000
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account, Batch, Event, Instance, Post
+from tests.support.fixed_clock import FixedClock
 from tests.support.new_database import create_database
-from tests.support.oauth_server import HOST, FixedClock, OAuthSetup, open_setup
+from tests.support.oauth_server import HOST, OAuthSetup, open_setup
 
 NAME = "twitter"  # any will do: its declaration is replaced
 HOURS = RefreshPolicy(refresh_before=900, rotates=True)

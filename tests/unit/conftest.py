@@ -9,8 +9,22 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer, MovableClock
+from tests.support.fixed_clock import FixedClock
+from tests.support.platforms.simulated_platforms import find_simulated_platforms
 from tests.support.shared_server import SharedServer
 from tests.support.token_accounts import TokenAccount, connect_at_simulator
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def simulator(clock: FixedClock, request: pytest.FixtureRequest) -> Iterator[SimulatorThread]:
+    """A simulator of the platforms that the test's file names, on a clock that stands."""
+    with SimulatorThread(clock, platforms=find_simulated_platforms(request.path)) as simulator:
+        yield simulator
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.support.oauth_server import FixedClock
+from tests.support.fixed_clock import FixedClock
 from tests.support.platforms.scripted_upstream import NONCE
 
 

@@ -10,19 +10,8 @@ import pytest
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.server import SimulatorThread
 from tests.support.bluesky_oauth_client import OAuthClient
-from tests.support.bluesky_user import BlueskyUser, FixedClock
-from tests.support.platforms.simulated_platforms import find_simulated_platforms
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    return FixedClock()
-
-
-@pytest.fixture
-def simulator(clock: FixedClock, request: pytest.FixtureRequest) -> Iterator[SimulatorThread]:
-    with SimulatorThread(clock, platforms=find_simulated_platforms(request.path)) as simulator:
-        yield simulator
+from tests.support.bluesky_user import BlueskyUser
+from tests.support.fixed_clock import FixedClock
 
 
 @pytest.fixture

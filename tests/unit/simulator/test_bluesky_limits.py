@@ -6,7 +6,8 @@ import pytest
 
 from socialpub.simulator.bluesky.limits import Charge, Limit, Limiter
 from socialpub.simulator.contract import RefusedError
-from tests.support.bluesky_user import NOON, BlueskyUser, FixedClock, make_record
+from tests.support.bluesky_user import BlueskyUser, make_record
+from tests.support.fixed_clock import NOON, FixedClock
 
 START = NOON // 1000
 

@@ -12,7 +12,8 @@ from socialpub.base.security.crypto import encode_base64url, hash_base64url
 from socialpub.platforms.bluesky.dpop import public_jwk, sign_jwt
 from socialpub.simulator.bluesky import Bluesky
 from tests.support.bluesky_oauth_client import CALLBACK, KEY, OTHER_KEY, SCOPE, OAuthClient, error_of
-from tests.support.bluesky_user import NOON, BlueskyUser, FixedClock
+from tests.support.bluesky_user import BlueskyUser
+from tests.support.fixed_clock import NOON, FixedClock
 
 # --- Proofs ----------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ import pytest
 
 from socialpub.simulator.bluesky import Bluesky
 from tests.support.bluesky_oauth_client import LOOPBACK, OTHER_KEY, OAuthClient, error_of
-from tests.support.bluesky_user import NOON, BlueskyUser, FixedClock
+from tests.support.bluesky_user import BlueskyUser
+from tests.support.fixed_clock import NOON, FixedClock
 from tests.support.oauth_client_site import (
     CLIENT_ID,
     HOME,

@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from tests.support.bluesky_oauth_client import OAuthClient
-from tests.support.bluesky_user import FixedClock
+from tests.support.fixed_clock import FixedClock
 
 pytestmark = pytest.mark.upstream
 

@@ -11,7 +11,8 @@ import pytest
 
 from socialpub.simulator.link_pages import png
 from socialpub.simulator.server import SimulatorThread
-from tests.support.bluesky_user import KEY, BlueskyUser, FixedClock, make_record
+from tests.support.bluesky_user import KEY, BlueskyUser, make_record
+from tests.support.fixed_clock import FixedClock
 
 OTHER_KEY = "3n2qaialwncul"
 NO_SUCH_CID = "bafyreif4jtespwoq3nwgutnzzs4l47sa6b6hgqriu3o2qys4oisro3uhdu"

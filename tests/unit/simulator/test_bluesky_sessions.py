@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
-from tests.support.bluesky_user import NOON, BlueskyUser, FixedClock
+from tests.support.bluesky_user import BlueskyUser
+from tests.support.fixed_clock import NOON, FixedClock
 
 MINUTES = 60_000
 VIDEO = "did:web:video.bsky.app"

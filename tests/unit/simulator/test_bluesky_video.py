@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from socialpub.simulator.bluesky import Bluesky
-from tests.support.bluesky_user import BlueskyUser, FixedClock, make_record
+from tests.support.bluesky_user import BlueskyUser, make_record
+from tests.support.fixed_clock import FixedClock
 from tests.support.platforms.meta_calls import mp4
 
 UPLOAD, LIMITS = "com.atproto.repo.uploadBlob", "app.bsky.video.getUploadLimits"

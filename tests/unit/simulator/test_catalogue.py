@@ -8,7 +8,7 @@ import pytest
 
 from socialpub.simulator.registry import FAKES
 from socialpub.simulator.state import SimulatorState
-from tests.support.bluesky_user import FixedClock
+from tests.support.fixed_clock import FixedClock
 
 
 @pytest.fixture

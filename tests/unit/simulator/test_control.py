@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from socialpub.simulator.link_pages import png
-from tests.support.bluesky_user import KEY, NOON, BlueskyUser, make_record
+from tests.support.bluesky_user import KEY, BlueskyUser, make_record
+from tests.support.fixed_clock import NOON
 
 
 def test_the_page_says_that_nothing_has_been_published(control: httpx.Client, alice: BlueskyUser) -> None:

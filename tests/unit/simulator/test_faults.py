@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from socialpub.simulator.dispatch import PRIVATE_URL
 from socialpub.simulator.faults import Fault, FaultScript
-from tests.support.bluesky_user import KEY, NOON, BlueskyUser, make_record
+from tests.support.bluesky_user import KEY, BlueskyUser, make_record
+from tests.support.fixed_clock import NOON
 
 PUT = "com.atproto.repo.putRecord"
 PUT_URL = f"/xrpc/{PUT}"

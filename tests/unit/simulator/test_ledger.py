@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from socialpub.simulator.ledger import Ledger, Publication, PublishedMedia
-from tests.support.bluesky_user import NOON, FixedClock
+from tests.support.fixed_clock import NOON, FixedClock
 
 
 def publication(

@@ -15,7 +15,7 @@ from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.pinterest import Pinterest
 from socialpub.simulator.pinterest.api import SCOPES
 from socialpub.simulator.server import SimulatorThread
-from tests.support.bluesky_user import FixedClock
+from tests.support.fixed_clock import FixedClock
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 DAY = 86_400_000

@@ -9,7 +9,7 @@ import pytest
 
 from socialpub.simulator import state as labs
 from socialpub.simulator.server import SimulatorThread
-from tests.support.bluesky_user import FixedClock
+from tests.support.fixed_clock import FixedClock
 
 DATE = "Fri, 20 Nov 2026 12:00:00 GMT"
 LIMITS = f"x-rate-limit-limit: 100\r\nx-rate-limit-remaining: %d\r\nx-rate-limit-reset: 1795176900\r\ndate: {DATE}\r\n"

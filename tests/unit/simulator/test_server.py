@@ -18,7 +18,7 @@ from socialpub.base.runtime import SystemClock
 from socialpub.simulator.registry import FAKES
 from socialpub.simulator.server import SimulatorThread, serve
 from socialpub.simulator.state import SimulatorState
-from tests.support.bluesky_user import NOON, FixedClock
+from tests.support.fixed_clock import NOON, FixedClock
 from tests.support.ports import free_ports
 
 SERVE = """

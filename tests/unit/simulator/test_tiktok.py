@@ -14,7 +14,7 @@ from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.registry import FAKES
 from socialpub.simulator.state import SimulatorState
 from socialpub.simulator.tiktok import Tiktok
-from tests.support.bluesky_user import FixedClock
+from tests.support.fixed_clock import FixedClock
 
 VIDEO = b"\0\0\0\x18ftypisom" + bytes(4_999_988)
 URL = "https://m.example.com/a.jpg"

@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub.simulator.twitter.text import rewritten, weight
-from tests.support.bluesky_user import NOON, FixedClock
+from tests.support.fixed_clock import NOON, FixedClock
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 GIF = b"GIF89a" + bytes(20)

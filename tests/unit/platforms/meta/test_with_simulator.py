@@ -37,7 +37,7 @@ from socialpub.platforms.instagram import connector as instagram
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.threads import connector as threads
 from socialpub.simulator.server import SimulatorThread
-from tests.support.oauth_server import FixedClock
+from tests.support.fixed_clock import FixedClock
 from tests.support.platforms import live_connector, publish_faults
 from tests.support.platforms.live_connector import connect_alice, make_site
 from tests.support.platforms.meta_calls import jpeg, mp4

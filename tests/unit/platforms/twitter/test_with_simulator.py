@@ -21,7 +21,7 @@ from socialpub.platforms.contract import Absent, ConnectorAccount, DraftMedia, P
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.server import SimulatorThread
-from tests.support.oauth_server import FixedClock
+from tests.support.fixed_clock import FixedClock
 from tests.support.platforms import live_connector, publish_faults
 from tests.support.platforms.live_connector import connect_alice
 from tests.support.platforms.meta_calls import jpeg, mp4

@@ -19,7 +19,7 @@ from socialpub.store.jobs.leases import LEASE_MS, Claim, Job, JobSpec, _ClaimExc
 from socialpub.store.jobs.worker_slots import SLEEP_SECONDS_MAX
 from socialpub.store.schema.models import Organization
 from tests.support.app_server import sleep_briefly
-from tests.support.bluesky_user import FixedClock
+from tests.support.fixed_clock import FixedClock
 
 Row = dict[str, Any]
 
