@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -214,10 +215,11 @@ def test_nobody_waits_for_long_texts_to_be_measured(world: RequestCast) -> None:
     assert all(each.result(60) for each in held)
 
 
-def test_others_need_not_wait_for_all_that_an_organization_asks(world: RequestCast) -> None:
-    """Some of its requests are checked at once; the others hold no thread, and are in nobody's queue."""
-    service, over = world.server.service, threading.Event()
-    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
+@contextlib.contextmanager
+def asking_at_once(world: RequestCast, count: int) -> Iterator[list[int]]:
+    """So many checks of Alice's are asked for, and no thread is free for one in the block; the statuses afterwards."""
+    over = threading.Event()
+    held = [world.server.service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
     body = {"targets": [world.target()], "text": "long " * INLINE_TEXT_MAX, "deep": False}
     answers: list[int] = []
 
@@ -226,55 +228,44 @@ def test_others_need_not_wait_for_all_that_an_organization_asks(world: RequestCa
             headers = {"Authorization": f"Bearer {world.alice.key}"}
             answers.append(client.post("/v1/posts/validate", json=body, headers=headers).status_code)
 
-    asking = [threading.Thread(target=ask) for _ in range(CONCURRENT_CHECKS + 8)]
+    asking = [threading.Thread(target=ask) for _ in range(count)]
     for each in asking:
         each.start()
     try:
-        assert wait_for(lambda: service.admission.checking.waiting(world.alice.organization) == 8, 30)
-        assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
-        assert world.charlie.api.get("/v1/posts").status_code == 200
-        assert service.admission.checking.waiting(world.alice.organization) == 8
-        assert not answers
+        yield answers
     finally:
         over.set()
         for each in asking:
             each.join(60)
-    assert answers == [200] * len(asking)
-    assert service.admission.checking.waiting(world.alice.organization) == 0
-    assert all(each.result(60) for each in held)
+    assert answers == [200] * count
+    assert all(future.result(60) for future in held)
+
+
+def test_others_need_not_wait_for_all_that_an_organization_asks(world: RequestCast) -> None:
+    """Some of its requests are checked at once; the others hold no thread, and are in nobody's queue."""
+    checking, mine = world.server.service.admission.checking, world.alice.organization
+    with asking_at_once(world, CONCURRENT_CHECKS + 8) as answers:
+        assert wait_for(lambda: checking.waiting(mine) == 8, 30)
+        assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
+        assert world.charlie.api.get("/v1/posts").status_code == 200
+        assert checking.waiting(mine) == 8
+        assert not answers
+    assert checking.waiting(mine) == 0
 
 
 def test_of_many_requests_at_the_door_others_are_behind_none(
     world: RequestCast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another's request is there, two of an organization are let in at a time, of however many it asks."""
-    service, over = world.server.service, threading.Event()
-    monkeypatch.setattr(service.admission.requests, "counted", 3600)  # however slow the machine is, what is here counts
-    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
-    body = {"targets": [world.target()], "text": "long " * INLINE_TEXT_MAX, "deep": False}
-    answers: list[int] = []
-
-    def ask() -> None:
-        with httpx.Client(base_url=world.server.url, trust_env=False, timeout=60) as client:
-            headers = {"Authorization": f"Bearer {world.alice.key}"}
-            answers.append(client.post("/v1/posts/validate", json=body, headers=headers).status_code)
-
-    mine, asking = world.alice.organization, [threading.Thread(target=ask) for _ in range(MOST)]
-    for each in asking:
-        each.start()
-    try:
-        assert wait_for(lambda: service.admission.requests.waiting(mine) == MOST - CONCURRENT_REQUESTS_ALONE, 60)
+    requests, mine = world.server.service.admission.requests, world.alice.organization
+    monkeypatch.setattr(requests, "counted", 3600)  # however slow the machine is, what is here counts
+    with asking_at_once(world, MOST) as answers:
+        assert wait_for(lambda: requests.waiting(mine) == MOST - CONCURRENT_REQUESTS_ALONE, 60)
         assert world.charlie.api.get("/v1/posts").status_code == 200
         assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
-        assert service.admission.requests.waiting(mine) == MOST - CONCURRENT_REQUESTS_ALONE
+        assert requests.waiting(mine) == MOST - CONCURRENT_REQUESTS_ALONE
         assert not answers
-    finally:
-        over.set()
-        for each in asking:
-            each.join(60)
-    assert answers == [200] * MOST
-    assert service.admission.requests.waiting(mine) == 0
-    assert all(each.result(60) for each in held)
+    assert requests.waiting(mine) == 0
 
 
 def test_a_text_that_is_far_too_long_is_refused_by_its_rule(world: RequestCast) -> None:

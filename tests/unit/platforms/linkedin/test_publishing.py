@@ -108,18 +108,18 @@ def test_a_stored_document_becomes_one_public_post_with_its_title(server: AppSer
 
 def test_a_document_that_cannot_be_published_is_refused_at_once(server: AppServer) -> None:
     ann = server.connected_person("Ann")
-    account, stored = server.connect_simulated(ann, "linkedin", kind="person")["id"], stored_media(ann.api, PDF)["id"]
+    account, stored = server.connect_simulated(ann, "linkedin", kind="person"), stored_media(ann.api, PDF)["id"]
     cases: list[tuple[dict[str, Any], list[Any], str]] = [
         ({"accountId": ann.bluesky}, [stored], "bluesky.media.document_unsupported"),
-        ({"accountId": account}, [stored], "linkedin.document.title_required"),
-        ({"accountId": account}, [stored, inline_item("image", jpeg())], "linkedin.media.no_mixing"),
-        ({"accountId": account}, [{"kind": "image", "mediaId": stored}], "media.kind_mismatch"),
+        ({"accountId": account["id"]}, [stored], "linkedin.document.title_required"),
+        ({"accountId": account["id"]}, [stored, inline_item("image", jpeg())], "linkedin.media.no_mixing"),
+        ({"accountId": account["id"]}, [{"kind": "image", "mediaId": stored}], "media.kind_mismatch"),
     ]
     for target, media, rule in cases:
         answer = ann.api.publish({"targets": [target], "text": "menu", "media": media})
         assert answer.status_code == 400
         assert rule in json.dumps(answer.json()), answer.text
-    result = publish(ann, {"id": account}, media=[inline_item("document", jpeg())], **DOCUMENT)
+    result = publish(ann, account, media=[inline_item("document", jpeg())], **DOCUMENT)
     assert result["error"]["rule"] == "media.kind_mismatch"
     assert [call for call in server.lab.lab.calls if call.platform == "linkedin"] == []
 
