@@ -150,8 +150,10 @@ def check_unused(service: AppContext, key: IdempotencyKey | None) -> None:
         raise KeyInUseError
 
 
-def insert(service: AppContext, key: IdempotencyKey | None, response: StoredResponse | None, *, secret: bool) -> None:
-    """Insert the key's record after `check_unused`, in its transaction.
+def insert(
+    service: AppContext, tx: Tx, key: IdempotencyKey | None, response: StoredResponse | None, *, secret: bool
+) -> None:
+    """Insert the key's record after `check_unused`.
 
     `secret`: encrypt the stored body.
     """
