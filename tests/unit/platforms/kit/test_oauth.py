@@ -11,10 +11,10 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import Tokens
 from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
+from tests.support.fixed_clock import NOON
 from tests.support.oauth_server import (
     CALLBACK,
     HOST,
-    NOON,
     VERIFIER,
     OAuthTransport,
     SentRequest,
