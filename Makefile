@@ -34,14 +34,14 @@ serve: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -rs -p no:schemathesis -m "not slow and not browser" --ignore tests/soak --ignore tests/browser \
-		-n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+		-n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -rs -m slow -n 2 --dist worksteal --durations=40 -o faulthandler_timeout=3600 $(ARGS)
+	$(BIN)/python -m pytest -rs -m slow -n 4 --dist worksteal --durations=40 -o faulthandler_timeout=3600 $(ARGS)
 
 # Needs Debian's chromium.
 test-browser: $(READY)
-	$(BIN)/python -m pytest -rs -m browser $(ARGS)
+	$(BIN)/python -m pytest -rs -m browser -n 2 --dist loadfile $(ARGS)
 
 screenshots: $(READY)
 	$(BIN)/python -m tests.support.browser.screenshots $(ARGS)

@@ -67,7 +67,11 @@ def test_a_reply_to_a_post_that_cannot_be_read_goes_into_no_thread(world: Reques
 
 def test_a_reply_to_a_post_that_is_gone_is_rejected(world: RequestCast) -> None:
     parent = result(world.post(text="root"))
-    options = {"platform": "bluesky", "replyToUri": parent["uri"][:-3] + "222", "replyToCid": parent["cid"]}
+    options = {
+        "platform": "bluesky",
+        "replyToUri": parent["uri"][:-1] + ("3" if parent["uri"][-1] == "2" else "2"),
+        "replyToCid": parent["cid"],
+    }
     gone = result(world.post(text="leaf", targets=[world.target(options=options)]))
     assert (gone["status"], gone["error"]["rule"]) == ("rejected", "bluesky.reply.refs")
     assert len(records(world)) == 1
