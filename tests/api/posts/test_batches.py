@@ -237,6 +237,12 @@ def test_a_wait_ends_with_the_last_post_of_the_batch(
     waiting_for(world, 0)
 
 
+def test_nobody_watches_a_batch_whose_request_was_answered(world: RequestCast) -> None:
+    assert world.post().json()["status"] == "published"
+    hub = world.server.service.hub
+    assert (hub._observers, hub._waiting) == ({}, {})
+
+
 def test_a_wait_ends_when_its_time_is_over(world: RequestCast) -> None:
     batch = scheduled(world)
     answer = read(world, batch["id"], Prefer="wait=1")

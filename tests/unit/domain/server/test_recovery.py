@@ -48,6 +48,13 @@ def test_a_row_without_a_job_rings_again(server: AppServer, alice: Person) -> No
     assert wait_for(lambda: post_status(server, post) == "published", 60)
 
 
+def test_a_start_frees_the_accounts_whose_renewal_a_death_interrupted(server: AppServer, alice: Person) -> None:
+    until = server.clock.now_ms() + DAYS_MS
+    server.service.write(lambda tx: Account.update(renewing="the dead", renewing_until=until).execute()).result()
+    server.restart(alice)
+    assert {(row["renewing"], row["renewing_until"]) for row in server.rows(Account)} == {(None, None)}
+
+
 def test_a_sweep_leaves_rows_alone_whose_job_is_there(server: AppServer, alice: Person) -> None:
     schedule_post(server, alice)
     before = server.rows(Job)
