@@ -36,7 +36,7 @@ from tests.support.file_server import FileServer
 from tests.support.query_plans import statement_recorder
 from tests.support.quick_passwords import quick_passwords as quick_passwords
 from tests.support.quick_passwords import real_passwords as real_passwords
-from tests.support.reporting import ReportLine
+from tests.support.reporting import TIMED, ReportLine
 from tests.support.request_cast import RequestCast
 from tests.support.soak import extra_platforms
 from tests.support.webhook_receiver import WebhookReceiver, running_receiver
@@ -199,13 +199,13 @@ class MeasurementReporter:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Slow tests run beside each other; one that measures times (marked `alone`) waits until the machine is its own."""
+    """Slow tests run beside each other; one marked `alone` or `timed` waits until the machine is its own."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run is None or item.get_closest_marker("slow") is None:
         return (yield)
-    with _hold_run_lock(
-        Path(tempfile.gettempdir()) / f"socialpub-{run}", alone=item.get_closest_marker("alone") is not None
-    ):
+    marks = {mark.name for mark in item.iter_markers()}
+    is_alone = "alone" in marks or ("timed" in marks and TIMED)
+    with _hold_run_lock(Path(tempfile.gettempdir()) / f"socialpub-{run}", alone=is_alone):
         return (yield)
 
 

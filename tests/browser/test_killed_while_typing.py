@@ -20,9 +20,9 @@ from socialpub.domain.access.actor import build_operator
 from socialpub.domain.context.app_context import close_context, open_context
 from socialpub.domain.identity import users
 from tests.support.browser.chromium import FLAGS, MS
-from tests.support.reporting import ReportLine
+from tests.support.reporting import TIMED, ReportLine
 from tests.support.sign_in import EMAIL, PASSWORD
-from tests.support.soak.soak_world import TIMED, SoakWorld, running_world, wait_for
+from tests.support.soak.soak_world import SoakWorld, running_world, wait_for
 
 pytestmark = pytest.mark.browser
 

@@ -13,8 +13,8 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from tests.support.command_runner import AskCommand, CommandProcess, make_client, read_address
+from tests.support.reporting import TIMED
 from tests.support.slow_client import DripResult, drip
-from tests.support.soak.soak_world import TIMED
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -95,6 +95,6 @@ def test_500_slow_clients_hold_nobody_up_and_are_cut_off(
     assert len(times) == SOCKETS
     assert {one.status for one in siege.ended} == {408}
     assert times[0] >= CUT_SECONDS - 0.5
-    assert times[-1] <= CUT_SECONDS + LATE_SECONDS
+    assert times[-1] <= CUT_SECONDS + LATE_SECONDS or not TIMED
     assert max(publishing) < PUBLISH_SECONDS or not TIMED
     assert max(health) < HEALTH_SECONDS or not TIMED

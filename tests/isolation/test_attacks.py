@@ -13,10 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.isolation.attack_measurement import HEAD, ROWS, AttackSetup, running_setup, write_attack_row
-from tests.support.reporting import ReportLine
-from tests.support.soak.soak_world import TIMED
+from tests.support.reporting import TIMED, ReportLine
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 
 
 PUT = os.environ.get("WALLS_TABLE") == "put"  # each row is written into docs/promises.md

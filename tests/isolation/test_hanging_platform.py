@@ -16,9 +16,9 @@ from socialpub.base.concurrency.fair_executor import HOST_FACTOR
 from socialpub.base.http.circuit_breakers import FAILURES_TO_OPEN
 from socialpub.domain.background.job_kinds import LATE_MS as OVERDUE_MS
 from tests.support.app_server import format_instant
-from tests.support.reporting import ReportLine
+from tests.support.reporting import TIMED, ReportLine
 from tests.support.soak.invariants import AcknowledgedText, ClientJournal, check_invariants
-from tests.support.soak.soak_world import TIMED, SoakWorld, pressure, running_world, wait_for
+from tests.support.soak.soak_world import SoakWorld, pressure, running_world, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 

@@ -20,7 +20,7 @@ import pytest
 from socialpub.web.http.handler import Route
 from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, AppServer
-from tests.support.reporting import ReportLine
+from tests.support.reporting import TIMED, ReportLine
 from tests.support.request_cast import RequestCast
 from tests.support.sign_in import EMAIL, add_user, csrf_of, signed_in
 
@@ -219,11 +219,11 @@ def test_hostile_requests_are_answered(mill: Callable[[int], Mill]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.timed
 def test_10_000_hostile_requests_are_answered_in_a_second_each(mill: Callable[[int], Mill], tell: ReportLine) -> None:
     """Against a server that has the machine for itself."""
     with timed() as times:
         largest = grind(mill(2), 10_000)
     slowest = max(times.took)
     tell(f"10,000 hostile requests: slowest {slowest:,.0f} ms, largest unearned answer {largest:,} bytes, no 5xx")
-    assert slowest <= SECOND_MS
+    assert slowest <= SECOND_MS or not TIMED

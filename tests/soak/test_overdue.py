@@ -19,11 +19,10 @@ import pytest
 
 from socialpub.store.queries.events import TYPE_NUMBERS
 from tests.support.app_server import format_instant
-from tests.support.reporting import ReportLine
+from tests.support.reporting import TIMED, ReportLine
 from tests.support.soak.invariants import ClientJournal, check_invariants
 from tests.support.soak.soak_world import (
     ROOT,
-    TIMED,
     SoakWorld,
     configured_count,
     pause,
@@ -32,7 +31,7 @@ from tests.support.soak.soak_world import (
     wait_for,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 
 POSTS = configured_count("overdue", 10_000)
 ACCOUNTS = 60  # of each class

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.app_server import format_instant
-from tests.support.reporting import ReportLine
-from tests.support.soak.soak_world import CLASSES, TIMED, configured_count, running_world
+from tests.support.reporting import TIMED, ReportLine
+from tests.support.soak.soak_world import CLASSES, configured_count, running_world
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 
 POSTS = configured_count("accurate", 100)
 OVER_SECONDS = 30

@@ -13,12 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.reporting import ReportLine
+from tests.support.reporting import TIMED, ReportLine
 from tests.support.soak.client_load import ClientLoad
 from tests.support.soak.invariants import check_invariants
 from tests.support.soak.soak_world import (
     CLASSES,
-    TIMED,
     SoakWorld,
     configured_count,
     new_seed,

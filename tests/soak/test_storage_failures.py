@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from tests.support.app_server import format_instant
-from tests.support.reporting import ReportLine
+from tests.support.reporting import TIMED, ReportLine
 from tests.support.soak.client_load import ClientLoad
 from tests.support.soak.invariants import check_invariants, database_problems
 from tests.support.soak.soak_world import (
     ROOT,
-    TIMED,
     SoakWorld,
     configured_count,
     new_seed,

@@ -30,9 +30,9 @@ from socialpub.web.app import build_app
 from socialpub.web.server import run_until_signal, serve_app
 from tests.support.hostile_media import BOMBS, FILES
 from tests.support.media_files import mp4
-from tests.support.soak.soak_world import TIMED
+from tests.support.reporting import TIMED
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 MIB = 1024 * 1024
 
 

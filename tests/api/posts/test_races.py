@@ -13,10 +13,10 @@ import pytest
 from socialpub.domain.schemas.common import parse_instant
 from socialpub.store.schema.models import Post
 from tests.support.app_server import UNLIMITED, ApiClient, AppServer, Person, format_instant
+from tests.support.reporting import TIMED
 from tests.support.request_cast import RequestCast
-from tests.support.soak.soak_world import TIMED
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.timed]
 
 RACES = 2_000
 WAVE = 100

@@ -14,8 +14,8 @@ from socialpub.domain.schemas.common import parse_instant
 from socialpub.store.engine import sql
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery
 from tests.support.app_server import UNLIMITED, AppServer, Person, format_instant, sleep_briefly
-from tests.support.reporting import ReportLine
-from tests.support.soak.soak_world import TIMED, pressure
+from tests.support.reporting import TIMED, ReportLine
+from tests.support.soak.soak_world import pressure
 from tests.support.webhook_endpoints import ENDPOINTS, register_endpoint, wait_for_deliveries
 from tests.support.webhook_receiver import ReceivedCall, WebhookReceiver, running_receiver
 
@@ -148,7 +148,7 @@ P99_SECONDS, DUE_SECONDS = 2.0, 1.0
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.timed
 def test_one_hanging_endpoint_of_a_hundred_does_not_delay_the_others(
     server: AppServer, alice: Person, sink: WebhookReceiver, tell: ReportLine
 ) -> None:

@@ -423,10 +423,6 @@ def _toml_sites(sites: dict[str, dict[str, Any]]) -> str:
     return _toml({f"platforms.{name}": table for name, table in sites.items()})
 
 
-# Where nobody knows how busy the machine is (CI), times are told and counts decide.
-TIMED = os.environ.get("WALLS_TIMES", "decide") == "decide"
-
-
 def pressure() -> float:
     """How much longer than alone something takes on this machine now: 1.0 on a quiet one."""
     wall, cpu = time.perf_counter(), time.thread_time()
