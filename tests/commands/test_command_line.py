@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,7 @@ def test_ctrl_c_at_a_question_ends_with_1_and_changes_nothing(run: RunCommand, f
         tty,
     ):
         read_terminal_until(tty, "Password: ")
-        assert process.stop(signal.SIGINT) == 1
+        assert process.interrupt() == 1
     assert run("user", "list", "--json").json == []
 
 

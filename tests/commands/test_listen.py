@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
 from collections.abc import Callable
 
 import pytest
@@ -62,7 +61,7 @@ def test_the_documented_commands_work_as_they_stand(
     secret = process.until("signing secret: ").split()[-1]
     post = happens(server, alice)
     assert [(got.event["data"]["id"], got.is_signed(secret)) for got in sink.wait(2)] == [(post, True)] * 2
-    assert process.stop(signal.SIGINT) == 0
+    assert process.interrupt() == 0
     register_endpoint(alice, sink.url)
     triggered = start("trigger", *commands["trigger"])
     assert sink.wait(3)[-1].event["type"] == "post.failed"
@@ -90,7 +89,7 @@ def test_what_happens_from_now_on_is_forwarded_signed_and_told(
         assert process.line() == f"{call.event['type']}  {call.event['id']}  204\n"
         assert call.headers["x-service-event-id"] == call.event["id"] == call.headers["webhook-id"]
         assert call.headers["x-service-delivery-id"].startswith("dlv_")
-    assert process.stop(signal.SIGINT) == 0
+    assert process.interrupt() == 0
 
 
 def test_it_forwards_the_very_bytes_that_a_webhook_endpoint_gets(
@@ -112,7 +111,7 @@ def test_only_the_requested_types_and_raw_events_on_request(
     told = json.loads(process.line())
     assert (told["type"], told["status"]) == ("post.validated", None)
     assert told["event"] == alice.api.get("/v1/events").json()["data"][-1]
-    assert process.stop(signal.SIGINT) == 0
+    assert process.interrupt() == 0
 
 
 def test_it_goes_on_when_the_receiver_fails_or_is_gone(
@@ -128,7 +127,7 @@ def test_it_goes_on_when_the_receiver_fails_or_is_gone(
         for _ in range(2):
             happens(server, alice)
             assert "could not be reached" in process.line()
-        assert process.stop(signal.SIGINT) == 0
+        assert process.interrupt() == 0
 
 
 def test_it_goes_on_when_the_server_was_away(
