@@ -242,7 +242,7 @@ def asking_at_once(world: RequestCast, count: int) -> Iterator[list[int]]:
 
 
 def test_others_need_not_wait_for_all_that_an_organization_asks(world: RequestCast) -> None:
-    """Some of its requests are checked at once; the others hold no thread, and are in nobody's queue."""
+    """CONCURRENT_CHECKS of its requests are checked; the others hold no thread and delay no other organization."""
     checking, mine = world.server.service.admission.checking, world.alice.organization
     with asking_at_once(world, CONCURRENT_CHECKS + 8) as answers:
         assert wait_for(lambda: checking.waiting(mine) == 8, 30)

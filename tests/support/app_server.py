@@ -444,7 +444,7 @@ class AppServer:
         return Person(name, home, profile, key["key"], key["id"], self.api(key["key"]))
 
     def connected_person(self, name: str, **where: Any) -> Person:
-        """Somebody new (`person`) with a Bluesky account."""
+        """Create a person (`person`) and connect a Bluesky account."""
         person = self.person(name, **where)
         self.connect_bluesky(person)
         return person

@@ -12,9 +12,9 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.store import casefold, search
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account, Batch, Organization, Post, Profile
+from tests.support.fixed_clock import NOON
 
 Row = dict[str, Any]
-NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 _steps = itertools.count()
 
 

@@ -9,5 +9,5 @@ from tests.support.database_costs import counting as counting
 
 ReportLine = Callable[[str], None]
 
-# Where nobody knows how busy the machine is (CI), times are told and counts decide.
+# False in CI, whose machines are busy: times are printed there, and only counts are asserted.
 TIMED = os.environ.get("WALLS_TIMES", "decide") == "decide"

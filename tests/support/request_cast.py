@@ -18,8 +18,7 @@ from tests.support.publishing_state import publish_post
 
 @dataclass
 class RequestCast:
-    """A server with its cast, each with a Bluesky account. Most tests are of Alice alone: the others are made once a
-    test names them."""
+    """A server with three people, each with a Bluesky account. Bob and Charlie are created when a test names them."""
 
     server: AppServer
     alice: Person

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from socialpub.base.json_codec import dumps
+from socialpub.base.runtime import DAY_MS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.store.database import Tx
@@ -22,7 +23,7 @@ DEFAULT_TYPES = (
     "post.failed", "post.rejected", "token.expiring", "token.revoked", "key.expiring", "webhook.disabled", PAUSED_TYPE,
 )  # fmt: skip
 """Types of a channel that names none: those that need a person."""
-WINDOW_MAX_MS = 24 * 3600 * 1000
+WINDOW_MAX_MS = DAY_MS
 
 
 class ChannelSubscription(NamedTuple):

@@ -17,6 +17,7 @@ from typing_extensions import TypedDict, Unpack
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.observability import redaction
+from socialpub.base.runtime import DAY_MS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.schemas.errors import build_warning_body
 from socialpub.platforms.contract import Published, PublishWarning
@@ -29,7 +30,7 @@ from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
 from socialpub.store.schema.models import Intent
 
 RESPONSE_MAX = redaction.RESPONSE_MAX  # bytes
-SAME_PLAN_WINDOW_MS = 24 * 3600 * 1000
+SAME_PLAN_WINDOW_MS = DAY_MS
 ACCEPTED = "taken"  # outcome of a send that the platform accepted but has not finished
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from socialpub.base.config import Settings
+from socialpub.base.runtime import DAY_MS
 from socialpub.base.security import private_files
 from socialpub.base.system import host_identity, os_errors
 from socialpub.base.system.host_identity import FileId, HostIdentity
@@ -149,7 +150,7 @@ def explain_copy(settings: Settings, host: HostIdentity, uid: str, beat: Databas
 
 # --- Handover ----------------------------------------------------------------------------------------------------
 
-HANDOVER_MS = 7 * 86_400_000
+HANDOVER_MS = 7 * DAY_MS
 
 
 @dataclass(frozen=True)

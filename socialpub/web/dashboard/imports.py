@@ -113,6 +113,7 @@ async def _page(call: RequestContext, rows: list[SheetRow] | None = None, **valu
         return {"rows": [_to_view(row) for row in rows or ()]}
 
     states = [row.state for row in rows or ()]
+    shown: dict[str, Any] = {"name": "", "added": 0, "content": ""} | values
     return await show(
         call,
         "posts/import.html",
@@ -121,7 +122,7 @@ async def _page(call: RequestContext, rows: list[SheetRow] | None = None, **valu
         rows_max=sheet_import.ROWS_MAX,
         file_max=sheet_import.FILE_MAX // 1024,
         may_import=drafts.can_publish_directly(call.service, call.scope),
-        **dict[str, Any]({"name": "", "added": 0, "content": ""}) | values,
+        **shown,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import format_iso
+from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.schemas.posts import MEDIA_MAX, TARGETS_MAX
 from socialpub.platforms.contract import MediaKind
@@ -29,7 +29,7 @@ StoredContent = Mapping[str, Any]
 TOP, ACCOUNTS, TEXT, MEDIA, THREAD, WHEN = "", "accounts", "text", "media", "thread", "when"
 FOLDS = ("first", "second")
 """Values of the field `fold`, for a time that the clocks show twice."""
-SCHEDULE_MAX_MS = 5 * 366 * 24 * 3600 * 1000
+SCHEDULE_MAX_MS = 5 * 366 * DAY_MS
 _LINKED = re.compile(r"(image|video|document):(https?://.+)")
 _NUMBERED = re.compile(r"media\.([0-9]{1,3})", re.ASCII)
 RULE_TEXTS = {

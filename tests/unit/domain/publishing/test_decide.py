@@ -44,8 +44,8 @@ from socialpub.domain.publishing.decide import (
 from socialpub.domain.publishing.intents import REFUSAL_FIELDS
 from socialpub.domain.publishing.lookup_schedule import compute_times
 from socialpub.platforms.contract import CONTAINER, KEY, NO_KEY, Absent, Pending, Published, SendClass, Unknown
+from tests.support.fixed_clock import NOON
 
-NOON = 1_795_176_000_000
 HORIZON = 180.0
 SLACK_MS = 300_000
 ENDS_KNOWN = (FailRefused, FailAbsent)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from socialpub.domain.publishing import lookup_schedule
 from socialpub.platforms.contract import CONTAINER, KEY, NO_KEY, SendClass
+from tests.support.fixed_clock import NOON
 
-NOON = 1_795_176_000_000
 HOUR = 3_600_000
 
 
