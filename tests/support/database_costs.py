@@ -82,6 +82,8 @@ class ThreadWork(threading.local):
     work: DatabaseWork | None = None
     around: list[tuple[str, int]]
     parties: set[DatabaseWork]  # those that were in the transaction
+    latest: DatabaseWork | None = None  # of these, whose savepoint it is
+    savepoint: str = ""  # what began it
 
     def __init__(self) -> None:
         self.around, self.parties = [], set()
@@ -110,6 +112,14 @@ class DatabaseCounter:
         thread = self._thread
         if text.startswith("BEGIN"):
             thread.around, thread.parties = [], set()
+        elif text.startswith("SAVEPOINT"):
+            thread.savepoint, thread.latest = text, None
+            return
+        elif thread.latest is not None and text.startswith(("RELEASE", "ROLLBACK TO")):
+            for each in filter(None, (thread.savepoint, text)):
+                self._add(thread.latest, each, 1)
+            thread.savepoint = ""
+            return
         if thread.work is not None:
             self._add(thread.work, text, steps)
             return
@@ -151,6 +161,7 @@ class DatabaseCounter:
 
         def counted(*given: Any) -> Any:
             self._thread.parties.add(mine)
+            self._thread.latest = mine
             before, self._thread.work = self._thread.work, mine
             try:
                 return run(*given)

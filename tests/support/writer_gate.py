@@ -1,42 +1,55 @@
-"""Gate on the database writer that opens when a given number of writes is queued."""
+"""Gate on the database writer that keeps the writes of a kind until all of them are there."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
-from tests.support.app_server import AppServer, sleep_briefly
+from tests.support.app_server import AppServer
 
 
-class WriterGate:
-    """Keeps the thread that writes busy until so many writes of a kind wait for it."""
+class WriterGate(contextlib.ExitStack):
+    """Within it, the first `many` writes of a kind are one group of the writer, in which no other write is.
+
+    Other writes go on meanwhile. `before` is committed when the last of the kind has come.
+    """
 
     def __init__(self, server: AppServer, kind: Any, many: int, before: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
         self._service, self._kind, self._many, self._before = server.service, kind, many, before
-        self._write_together, self._lock, self._come = server.service.write_together, threading.Lock(), 0
-        self._entered, self._open = threading.Event(), threading.Event()
-        self._inbox = server.service.db._writer._inbox
+        self._writer = server.service.db._writer
+        self._write_together, self._gather = server.service.write_together, self._writer._gather
+        self._lock = threading.Lock()
+        self._values: list[Any] = []  # what the writes of the kind are to write
+        self._kept: list[Any] = []
+        self._complete: list[list[Any]] = []  # the group, until it is the writer's next
 
-    def __call__(self, kind: Any, what: Any) -> Any:
-        if kind is not self._kind:
-            return self._write_together(kind, what)
+    def __enter__(self) -> WriterGate:
+        self.enter_context(mock.patch.object(self._service, "write_together", self._queue))
+        self.enter_context(mock.patch.object(self._writer, "_gather", self._gather_others))
+        self._service.write(lambda tx: None).result()  # until then the writer gathered by itself
+        return self
+
+    def _queue(self, kind: Any, value: Any) -> Any:
         with self._lock:
-            if not self._come:
-                self._service.db.write(self._hold)
-                assert self._entered.wait(60)
-            promise = self._write_together(kind, what)
-            self._come += 1
-            if self._come == self._many:
-                self._open.set()
-        return promise
+            if kind is self._kind and len(self._values) < self._many:
+                self._values.append(value)
+                if len(self._values) == self._many:
+                    self._service.write(lambda tx: self._before()).result()
+            return self._write_together(kind, value)
 
-    def _hold(self, tx: Any) -> None:
-        self._entered.set()
-        assert self._open.wait(60)
-        deadline = time.monotonic() + 20
-        while self._inbox.qsize() < self._many:  # a loop hands over what it has only once no more comes
-            assert time.monotonic() < deadline
-            sleep_briefly()
-        self._before()
+    def _gather_others(self) -> list[Any]:
+        """Return the writer's next group without those of the kind, or these once all are there; [] at the end."""
+        while not self._complete:
+            if not (group := self._gather()):
+                return []
+            kept = [item for item in group if any(item.value is value for value in self._values)]
+            self._kept += kept
+            if kept and len(self._kept) == self._many:
+                self._complete.append(self._kept)
+            if others := [item for item in group if item not in kept]:
+                return others
+        return self._complete.pop()

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -36,7 +35,6 @@ from tests.support.webhook_receiver import WebhookReceiver, running_receiver
 from tests.support.writer_gate import WriterGate
 
 EACH = 3  # requests of each person, each to an account of its own; the first has a key
-SHARED = 5  # statements for all nine at most: other writes may come between, and tenants take turns in a group
 HOUR = 3600
 TOLD = ("post.queued", "post.validated", "post.published")
 
@@ -92,20 +90,17 @@ def accepted(server: AppServer, people: list[Person], at: str, *, pictures: bool
 
     asked = [(person, number) for number in range(EACH) for person in people]
     gate = WriterGate(server, actions._add_authorization(accept._insert_batches), len(asked))
-    with ThreadPoolExecutor(len(asked)) as clients, mock.patch.object(server.service, "write_together", gate):
+    with ThreadPoolExecutor(len(asked)) as clients, gate:
         found = [(person, clients.submit(publish, person, number)) for person, number in asked]
         return {batch.result(): person for person, batch in found}
 
 
 def publish_all(server: AppServer, count: int) -> None:
     """All of them are claimed in one transaction, and their results are written in another."""
-    claims = WriterGate(server, run.claim_together, count)
-    with mock.patch.object(server.service, "write_together", claims):
-        results = WriterGate(server, transactions.publish_sent, count)
-        with mock.patch.object(server.service, "write_together", results):
-            server.skip(HOUR + 1)
-            while len(server.lab.lab.ledger.posts()) < count or server.service.jobs.held():
-                sleep_briefly()
+    with WriterGate(server, run.claim_together, count), WriterGate(server, transactions.publish_sent, count):
+        server.skip(HOUR + 1)
+        while len(server.lab.lab.ledger.posts()) < count or server.service.jobs.held():
+            sleep_briefly()
 
 
 def ran(work: DatabaseWork, *begins: str) -> int:
@@ -139,7 +134,7 @@ def test_requests_accepted_together_are_recorded_for_their_own_tenants(
     crossed = [(event.type, event.organization) for event in server.happened() if event.type.startswith("quota.")]
     assert sorted(crossed) == sorted((f"quota.{name}", each) for name in ("warning", "exceeded") for each in tiers)
     for into in ACCEPTED:
-        assert ran(done.asked, f"INSERT {into}", f"INSERT OR REPLACE {into}") <= SHARED, done
+        assert ran(done.asked, f"INSERT {into}", f"INSERT OR REPLACE {into}") == 1, done
     for row in server.rows():
         check_post(row, owner[row["batch"]])
     for row in server.rows(Batch):
@@ -171,7 +166,7 @@ def test_posts_that_are_published_together_are_told_to_their_own_tenants(
         owner = accepted(server, people, world.soon(HOUR))
         publish_all(server, EACH * len(people))
     for begins in PUBLISHED:
-        assert ran(done.unasked, begins) <= SHARED, done
+        assert ran(done.unasked, begins) == 1, done
     wait_for_deliveries(server, world.alice, len(TOLD) * EACH * 4)  # Alice's endpoint is told of both profiles
     posts = server.rows()
     whose = {row["id"]: owner[row["batch"]] for row in posts}

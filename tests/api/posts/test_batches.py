@@ -255,12 +255,12 @@ def test_an_event_ends_the_wait_of_those_whom_it_concerns(world: RequestCast) ->
     end = world.alice.api.get("/v1/events").json()["endCursor"]
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
 
-        def ask(person: Any, **query: str) -> concurrent.futures.Future[httpx.Response]:
+        def ask(person: Any, seconds: int = 50, **query: str) -> concurrent.futures.Future[httpx.Response]:
             api, cursor = world.server.api(person.key), end if person is world.alice else "end"
-            params, prefer = {"cursor": cursor, **query}, {"Prefer": "wait=50" if person is world.alice else "wait=4"}
+            params, prefer = {"cursor": cursor, **query}, {"Prefer": f"wait={seconds}"}
             return pool.submit(api.get, "/v1/events", params=params, headers=prefer)
 
-        every, canceled, foreign = ask(world.alice), ask(world.alice, type="post.canceled"), ask(world.charlie)
+        every, canceled, foreign = ask(world.alice), ask(world.alice, type="post.canceled"), ask(world.charlie, 4)
         waiting_for(world, 3)
         post = world.scheduled()
         assert [each["type"] for each in every.result(60).json()["data"]] == ["post.queued", "post.validated"]
@@ -285,10 +285,12 @@ def test_a_wait_ends_with_its_client(world: RequestCast) -> None:
 def test_a_key_that_is_revoked_meanwhile_reads_nothing(world: RequestCast) -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         api = world.server.api(world.alice.key)
-        answer = pool.submit(api.get, "/v1/events", params={"cursor": "end"}, headers={"Prefer": "wait=2"})
+        answer = pool.submit(api.get, "/v1/events", params={"cursor": "end"}, headers={"Prefer": "wait=50"})
         waiting_for(world, 1)
         now = world.server.clock.now_ms()
-        world.server.service.write(lambda tx: ApiKey.update(revoked_at=now).execute()).result()
+        revoke = ApiKey.update(revoked_at=now).where(ApiKey.id == world.alice.key_id)
+        world.server.service.write(lambda tx: revoke.execute()).result()
+        world.bob.api.publish({"targets": [{"accountId": world.bob.bluesky}], "text": "an event of the organization"})
         assert answer.result(60).status_code == 401
 
 

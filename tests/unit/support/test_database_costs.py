@@ -74,6 +74,18 @@ def test_what_was_handed_over_before_is_not_counted(counting: DatabaseCounter, s
     assert (done.asked.writes, set(done.asked.within)) == (1, {FOUR, FIND_OWNER}), done
 
 
+def test_each_is_counted_with_its_own_savepoint(counting: DatabaseCounter, server: AppServer) -> None:
+    with counting.while_() as done:
+        with blocked_writer(server.service.db):
+            server.service.write(lambda tx: sql.fetch_all(THREE))
+            token = current_requester.set(ShareKey(owner="somebody"))
+            asked = server.service.write(lambda tx: sql.fetch_all(FOUR))
+            current_requester.reset(token)
+        asked.result()
+    assert sum(text.startswith("SAVEPOINT") for text in done.asked.sql) == 1, done
+    assert sum(text.startswith("RELEASE") for text in done.asked.sql) == 1, done
+
+
 def test_a_request_is_counted_with_who_asks(counting: DatabaseCounter, server: AppServer, alice: Person) -> None:
     alice.api.get("/v1/accounts")
     server.service.write(lambda tx: sql.update("UPDATE instance SET seen_at = seen_at + 1")).result()
