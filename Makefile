@@ -3,7 +3,7 @@
 #   make demo        a server with made-up accounts, to try it out
 #   make serve       a server on ./socialpub.db, for real
 #   make test        the tests, a few minutes, no network
-#   make test-slow   kill and soak tests, the built wheel, a ninth platform, generated clients
+#   make test-slow   kill and soak tests, the built wheel, a ninth platform, generated clients, and what takes long
 #   make test-browser  pages in chromium
 #   make screenshots  pictures of every page, in screenshots/ (ARGS="FOLDER" for another; ARGS="--readme" for the README's)
 #   make lint        ruff, mypy, import rules, the example settings, the types of rows

@@ -396,6 +396,7 @@ def test_files_make_one_calendar(tmp_path: Path) -> None:
         read_calendar([tmp_path / "one.yaml", tmp_path / "two.yaml"])
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_followed_by_another_one(
     world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest
 ) -> None:

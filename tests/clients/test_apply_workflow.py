@@ -73,6 +73,7 @@ def write_program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+@pytest.mark.slow
 def test_the_merge_applies_the_plan_of_the_comment(world: ClientWorld, steps: Steps, tmp_path: Path) -> None:
     year = datetime.now(UTC).year + 1
     for job in ("plan", "apply"):

@@ -82,6 +82,7 @@ def test_every_command_has_a_line() -> None:
     assert set(names(command_table.build_root([]))) == set(LINES)
 
 
+@pytest.mark.slow
 def test_a_post_goes_out_while_its_output_waits_in_a_full_pipe(
     world: ClientWorld, environment: dict[str, str], text: Callable[[], str]
 ) -> None:

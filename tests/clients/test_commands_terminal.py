@@ -22,6 +22,7 @@ def servers(tmp_path: Path) -> Path:
     return tmp_path / "socialpub" / "servers.toml"
 
 
+@pytest.mark.slow
 def test_login_asks_for_the_key_and_does_not_show_it(
     world: ClientWorld, environment: dict[str, str], servers: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_login_does_not_ask_where_the_question_would_not_be_seen(
     assert (terminal.shown, servers.exists()) == ("", False)
 
 
+@pytest.mark.slow
 def test_a_piped_key_is_read_without_a_question(world: ClientWorld, environment: dict[str, str], servers: Path) -> None:
     (servers.parent.parent / "key").write_text(f"{world.alice.key}\n")
     with Terminal([PROGRAM, "login"], environment, f"<{servers.parent.parent / 'key'}") as terminal:
@@ -66,6 +68,7 @@ def test_a_piped_key_is_read_without_a_question(world: ClientWorld, environment:
     assert world.alice.key in servers.read_text()
 
 
+@pytest.mark.slow
 def test_followed_events_come_until_ctrl_c_which_tells_the_cursor(
     world: ClientWorld, environment: dict[str, str], tmp_path: Path, text: Callable[[], str]
 ) -> None:
@@ -96,6 +99,7 @@ def test_followed_events_come_until_ctrl_c_which_tells_the_cursor(
         assert set(rest) <= {later}  # a cursor is kept after its row: no event is lost
 
 
+@pytest.mark.slow
 def test_a_cursor_is_kept_before_the_first_event(
     world: ClientWorld, environment: dict[str, str], tmp_path: Path, text: Callable[[], str]
 ) -> None:
@@ -112,6 +116,7 @@ def test_a_cursor_is_kept_before_the_first_event(
         assert terminal.end() == exit_codes.INTERRUPTED, terminal.shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["n", "y"])
 def test_a_deletion_asks_and_does_what_was_answered(
     world: ClientWorld, environment: dict[str, str], tmp_path: Path, answer: str
@@ -130,6 +135,7 @@ def test_a_deletion_asks_and_does_what_was_answered(
     assert (media in left) == (answer == "n")
 
 
+@pytest.mark.slow
 def test_where_output_is_no_terminal_nothing_but_the_result_is_shown(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

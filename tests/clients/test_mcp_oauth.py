@@ -90,6 +90,7 @@ async def tools(client: Client) -> list[str]:
     return [tool.name for tool in (await client.list_tools()).tools]
 
 
+@pytest.mark.slow
 def test_the_sdk_signs_in_and_again_when_its_key_is_revoked(office: AppServer, alice: Person, port: int) -> None:
     browser, store = signed_in(office), Store()
 
@@ -129,6 +130,7 @@ def test_the_sdk_signs_in_and_again_when_its_key_is_revoked(office: AppServer, a
     assert "By an assistant" not in texts  # only planned
 
 
+@pytest.mark.slow
 def test_without_an_answer_of_the_server_nothing_is_said_about_signing_in() -> None:
     with unused_address() as nowhere, http_server(nowhere) as address:
         assert httpx.get(address.removesuffix(PATH) + METADATA_PATH, trust_env=False).status_code == 503

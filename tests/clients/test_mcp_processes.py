@@ -20,6 +20,7 @@ INITIALIZE = b"""\
 """.replace(b"\n ", b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_by_stdio_a_post_is_checked_and_published(world: ClientWorld, mode: str) -> None:
     user = Answers()
@@ -35,6 +36,7 @@ def test_by_stdio_a_post_is_checked_and_published(world: ClientWorld, mode: str)
     assert (world.texts().count(f"By stdio, {mode}"), len(user.questions)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_client_that_no_longer_reads_ends_the_process(environment: dict[str, str]) -> None:
     with open("/dev/full", "wb") as full:
         line = [PROGRAM, "mcp"]
@@ -43,6 +45,7 @@ def test_a_client_that_no_longer_reads_ends_the_process(environment: dict[str, s
     assert ended.stderr.decode() == "socialpub: the client no longer reads: [Errno 28] No space left on device\n"
 
 
+@pytest.mark.slow
 def test_by_http_every_caller_has_their_own_key(world: ClientWorld) -> None:
     reading = world.server.limited(world.alice, scopes=["posts:read", "accounts:read"])
     user = Answers()

@@ -171,6 +171,7 @@ def test_what_a_deletion_ends_is_said_and_nothing_done_without_yes(
     assert ask("key", "list")[0]["revokedAt"] is None
 
 
+@pytest.mark.slow
 def test_an_organization_is_deleted_with_all_that_it_has(
     run: RunCommand, ask: AskCommand, house: House, folder: Path
 ) -> None:

@@ -131,6 +131,7 @@ def test_media_that_are_deleted_meanwhile_are_inside(server: AppServer, alice: P
     assert (taken.problems, taken.manifest.media_files) == ((), 1)
 
 
+@pytest.mark.slow
 def test_media_that_are_gone_or_changed_are_told(server: AppServer, alice: Person) -> None:
     upload_file(alice, 1), upload_file(alice, 2)
     gone, changed = sorted(server.home.glob("media/??/*"))

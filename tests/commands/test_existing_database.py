@@ -89,6 +89,7 @@ def test_an_organization_is_deleted_beside_a_server(run: RunCommand, start: Call
         assert api.get("/v1/posts", headers=sent).status_code == 401
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("large", [1_000_000, integrity.START_CHECK_BYTES_MAX])
 def test_a_command_does_not_look_through_the_file(
     run: RunCommand, folder: Path, large: int, monkeypatch: pytest.MonkeyPatch

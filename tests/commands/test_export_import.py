@@ -189,6 +189,7 @@ def test_csv_lines_are_named_where_they_begin(run: RunCommand, house: str, folde
     assert [line["text"] for line in run_export(run)] == ["two\nlines"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["out.ndjson", "out.csv"])
 def test_what_is_exported_is_the_same_once_it_is_imported(
     run: RunCommand, ask: Ask, house: str, folder: Path, name: str
@@ -226,6 +227,7 @@ def test_what_was_canceled_may_come_again(run: RunCommand, ask: Ask, house: str,
     assert run_import(run, name)["imported"] == 1
 
 
+@pytest.mark.slow
 def test_a_file_of_any_length_takes_no_more_memory(folder: Path) -> None:
     line = json.dumps(make_line(text="x" * 1000)).encode() + b"\n"
     (folder / "many.ndjson").write_bytes(line * 40_000)

@@ -61,6 +61,7 @@ def write(folder: Path, value: Any) -> str:
     return "export.json"
 
 
+@pytest.mark.slow
 def test_a_postiz_list_is_tried_first_then_imported_once_and_undone(run: RunCommand, ask: Ask, folder: Path) -> None:
     posts = [
         postiz_post(),

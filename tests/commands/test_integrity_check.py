@@ -132,6 +132,7 @@ def test_all_of_a_small_file_is_looked_at_by_the_start(start: Start, folder: Pat
     assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_after_a_clean_stop_no_look_is_owed(start: Start, large: Path) -> None:
     server = start(*SERVE)
     assert "checking all of" not in said(server, "socialpub serves")
@@ -313,6 +314,7 @@ def test_damage_is_reported_in_sqlites_words_even_when_not_text(run: RunCommand,
     failed_start(run(*SERVE_JSON), "malformed database schema (i\ufffda)")
 
 
+@pytest.mark.slow
 def test_flipped_bits_of_a_large_file_are_refused_or_found_by_the_look(
     bare: Path,
 ) -> None:

@@ -80,6 +80,7 @@ def furnished(server: AppServer, alice: Person) -> Callable[[], dict[str, Any]]:
 # --- Rotating --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_rotation_beside_a_running_server_breaks_nothing(
     server: AppServer, alice: Person, furnished: Callable[[], dict[str, Any]]
 ) -> None:

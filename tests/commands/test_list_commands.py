@@ -33,6 +33,7 @@ def test_without_a_database_the_command_over_the_api_is_named(run: RunCommand) -
     assert asked[1].err == ""
 
 
+@pytest.mark.slow
 def test_accounts_are_listed_as_the_api_shows_them(ask: Ask, run: RunCommand) -> None:
     (acme, hers), (other, theirs) = make_organization(ask), make_organization(ask, "Other")
     second = ask("profile", "create", "--org", acme, "Second")["id"]

@@ -36,6 +36,7 @@ Start = Callable[..., CommandProcess]
 # --- serve -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(
     start_python: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

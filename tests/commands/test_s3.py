@@ -122,6 +122,7 @@ def test_without_a_bucket_in_the_settings_there_is_none(server: AppServer) -> No
 # --- Bounds ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_large_file_goes_in_parts_and_comes_back_whole(store: S3Store, tmp_path: Path) -> None:
     content = os.urandom(s3.PART_BYTES * 2 + 17)
     file = tmp_path / "large"

@@ -65,6 +65,7 @@ def test_every_command_has_a_line() -> None:
     assert set(LINES) | ELSEWHERE == {name for name, _ in command_names(command_table.build_root())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", OLDER)
 def test_a_command_on_an_older_database_works_or_says_what_to_do(
     number: int, made: Callable[[int, Path], None], run: RunCommand, folder: Path

@@ -288,6 +288,7 @@ def disk(made: Path, tmp_path: Path) -> Iterator[Path]:
 FULL = "Nothing can be written at the moment: the disk is full."
 
 
+@pytest.mark.slow
 def test_full_disk_is_reported_and_no_accepted_post_is_lost(
     disk: Path, start: Callable[[Path], CommandProcess]
 ) -> None:

@@ -161,6 +161,7 @@ def administer(root: Root, folder: Path) -> str:
     return account
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interpreter")
 def test_no_command_of_root_takes_the_data_from_the_service(
     root: Root, data: Path, folder: Path, place: Path, simulator: SimulatorThread

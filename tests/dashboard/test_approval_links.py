@@ -66,6 +66,7 @@ def client(world: RequestCast) -> ApiClient:
     return world.server.api()
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_draft_as_it_will_be_sent_and_nothing_else(
     world: RequestCast, draft: str, client: ApiClient
 ) -> None:

@@ -43,6 +43,7 @@ def by_day(browser: ApiClient, path: str) -> dict[str, list[str]]:
     return days
 
 
+@pytest.mark.slow
 def test_a_post_stands_on_its_day_in_a_month_and_in_a_week(
     server: AppServer, alice: Person, browser: ApiClient
 ) -> None:
@@ -278,6 +279,7 @@ def test_the_calendar_is_that_of_the_profile_one_is_in_and_of_nobody_else(
     assert by_day(stranger, path) == {"2098-03-03": [other]}
 
 
+@pytest.mark.slow
 def test_a_page_costs_the_same_however_many_posts_there_are(
     counting: DatabaseCounter, server: AppServer, alice: Person
 ) -> None:

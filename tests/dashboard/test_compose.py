@@ -240,6 +240,7 @@ def pins(
     return office, str(office.rows()[0]["id"])
 
 
+@pytest.mark.slow
 def test_a_board_is_chosen_from_those_that_the_platform_lists(pins: tuple[ConnectSession, str]) -> None:
     office, account = pins
     name = f"{account}.option.boardId"
@@ -557,6 +558,7 @@ def test_file_is_uploaded_with_the_text_and_published_with_its_alt_text(world: R
     assert json.loads(post["media"]) == [{"kind": "image", "mediaId": media, "altText": "A red door"}]
 
 
+@pytest.mark.slow
 def test_the_preview_marks_what_is_cropped_of_a_picture(world: RequestCast, browser: ApiClient) -> None:
     """Instagram gives all items of a carousel the shape of the first; Threads shows each as it is."""
     sizes = ((400, 500), (800, 500), (804, 1004))
@@ -590,6 +592,7 @@ def test_a_file_that_is_refused_takes_nothing_with_it(world: RequestCast, browse
     assert stored_files(world.server) == []
 
 
+@pytest.mark.slow
 def test_files_are_chosen_from_the_library_reordered_and_taken_out(world: RequestCast, browser: ApiClient) -> None:
     first, second = (stored_media(world.alice.api, JPEG + bytes([n]), altText=f"File {n}")["id"] for n in (1, 2))
     text = browser.get("/compose", headers=HTML).text
@@ -754,6 +757,7 @@ def hostile(world: RequestCast) -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("do", ["send", "check", "count", "live", ""])
 def test_a_hostile_form_is_answered_in_words_and_writes_nothing(
     world: RequestCast, browser: ApiClient, do: str

@@ -56,6 +56,7 @@ def rich_content(world: RequestCast) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_draft_is_saved_as_it_was_where_nothing_is_changed(world: RequestCast, browser: ApiClient) -> None:
     content = rich_content(world)
     draft = approved_draft(world.alice.api, title="Menu", **content)

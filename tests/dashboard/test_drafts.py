@@ -60,6 +60,7 @@ def test_a_draft_is_deleted_after_a_question(server: AppServer, alice: Person, d
     assert alice.api.get(f"/v1/drafts/{draft}").status_code == 404
 
 
+@pytest.mark.slow
 def test_an_author_sees_no_button_that_would_be_refused(server: AppServer, alice: Person) -> None:
     author = sign_in(server, alice.organization, role="author", name="ann")
     member = sign_in(server, alice.organization, role="member", name="mona")
@@ -108,6 +109,7 @@ MAY_WRITE = {
 MAY_NOT_SEE = ("/settings/keys", "/settings/members", "/settings/log", "/webhooks", "/v1/api-keys", "/settings/apps")
 
 
+@pytest.mark.slow
 def test_an_author_may_draft_and_propose_and_nothing_else(make_server: Callable[..., AppServer]) -> None:
     """Each page and each route that a session may call, by the table of routes itself."""
     server = make_server(mcp={"oauth": True, "url": "http://127.0.0.1:9/mcp"})

@@ -38,6 +38,7 @@ def test_the_way_around_names_pages_that_exist_and_no_other(browser: ApiClient) 
     assert {"/", "/settings"} <= set(found)
 
 
+@pytest.mark.slow
 def test_every_link_of_the_dashboard_leads_somewhere(browser: ApiClient) -> None:
     waiting, seen, kinds = ["/"], set[str](), Counter[str]()
     while waiting:

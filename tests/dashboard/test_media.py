@@ -27,6 +27,7 @@ def shown(browser: ApiClient, path: str = "/media") -> list[str]:
     return re.findall(r'<a href="/library/(med_[0-9A-Za-z]+)">', answer.text)
 
 
+@pytest.mark.slow
 def test_files_are_shown_newest_first_and_paged(
     world: RequestCast, browser: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ def upload(browser: ApiClient, *contents: bytes) -> str:
     return follow_notice(browser, browser.post("/media", data=fields, files=files, headers=HTML))
 
 
+@pytest.mark.slow
 def test_many_files_are_stored_at_once_and_each_refusal_is_said(world: RequestCast, browser: ApiClient) -> None:
     wide, tall = picture(size=(300, 100)), picture(size=(100, 300))
     page = upload(browser, wide, b"%!PS-3.0 no picture" * 20, tall)
@@ -113,6 +115,7 @@ def test_a_file_is_found_by_its_description(world: RequestCast, browser: ApiClie
     assert "No files match" in browser.get("/media?q=%25%25", headers=HTML).text
 
 
+@pytest.mark.slow
 def test_a_search_reads_so_many_files_and_goes_on_from_there(
     world: RequestCast, browser: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +157,7 @@ def test_others_see_nothing_of_it(world: RequestCast, browser: ApiClient) -> Non
     assert shown(browser) == [made]
 
 
+@pytest.mark.slow
 def test_a_thumbnail_is_made_once_and_deleted_with_its_file(world: RequestCast, browser: ApiClient) -> None:
     made = stored_media(world.alice.api, picture(size=(1200, 800)))
     small, large = (f"/library/{made['id']}/thumbnail/{edge}" for edge in (320, 960))

@@ -182,6 +182,7 @@ def test_what_was_told_stands_there_with_what_became_of_it(
     assert ">Failing</span>" in page(browser)
 
 
+@pytest.mark.slow
 def test_messages_are_paged(world: RequestCast, sink: WebhookReceiver, browser: ApiClient) -> None:
     sink.answer = CHATS["slack"].answer
     boxes = {box: "yes" for box, (name, _) in TYPES.items() if name == "post.published"}

@@ -170,6 +170,7 @@ def restored(server: AppServer) -> None:
     server.engine.gate.update()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("choice", "status"), [("skip", "failed"), ("publish", "published")])
 def test_who_is_alone_on_a_server_goes_on_after_a_restore(server: AppServer, choice: str, status: str) -> None:
     """Having said what becomes of what is overdue: it fails, or goes out late."""

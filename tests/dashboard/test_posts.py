@@ -389,6 +389,7 @@ def test_a_member_may_do_it_too(server: AppServer, alice: Person) -> None:
 # --- What it costs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_page_costs_the_same_however_many_posts_there_are(
     counting: DatabaseCounter, server: AppServer, alice: Person
 ) -> None:

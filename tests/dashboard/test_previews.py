@@ -211,6 +211,7 @@ def compare(
     assert sorted(read_received(entry, name) for entry in entries) == sorted(shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EIGHT)
 def test_the_preview_is_what_the_platform_receives(
     demo: DashboardWorld, api: httpx.Client, browser: httpx.Client, pictures: dict[str, str], name: str

@@ -107,6 +107,7 @@ def test_server_page_is_hidden_from_members_and_on_shared_servers(world: Request
     assert member.get(PAGE).status_code == 403
 
 
+@pytest.mark.slow
 def test_page_and_overview_cost_the_same_for_any_number_of_posts(
     counting: DatabaseCounter, server: AppServer, alice: Person
 ) -> None:

@@ -189,6 +189,7 @@ def shown(world: DashboardWorld, browser: httpx.Client) -> Iterator[tuple[str, s
             yield path, stranger.get(path).text
 
 
+@pytest.mark.slow
 def test_every_text_of_a_person_runs_in_its_own_direction(world: DashboardWorld, browser: httpx.Client) -> None:
     seen, undirected = set[str](), dict[str, list[str]]()
     for address, text in shown(world, browser):

@@ -138,6 +138,7 @@ def accounts_of(world: RequestCast, count: int) -> list[str]:
     return [str(account["id"]) for account in made]
 
 
+@pytest.mark.slow
 def test_media_that_do_not_come_keep_no_worker_from_other_posts(world: RequestCast, shelf: FileServer) -> None:
     """Ten due posts wait for a file that hangs, each of another account: another's due post to the same platform goes
     out, and so do they once their file comes."""

@@ -387,6 +387,7 @@ def statuses(server: ProtocolServer, posts: list[str]) -> Counter[str]:
     return Counter(server.post(post)["status"] for post in posts)
 
 
+@pytest.mark.slow
 def test_a_platform_that_hangs_does_not_take_all_workers(
     server: ProtocolServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,6 +414,7 @@ def test_a_platform_that_hangs_does_not_take_all_workers(
     assert len(server.ledger("plain-0")) == 1
 
 
+@pytest.mark.slow
 def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server: ProtocolServer) -> None:
     posts = schedule(server, "plain", 60)
     server.lab.lab.faults.add([{"fault": "reset_before", "platform": "plain"}])
@@ -453,6 +455,7 @@ def silenced(server: ProtocolServer, posts: list[str]) -> list[str]:
     return [post for post in posts if server.post(post)["attempts"] == 0]
 
 
+@pytest.mark.slow
 def test_a_try_that_fails_on_our_side_tells_nothing_of_the_platform(
     server: ProtocolServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -504,6 +507,7 @@ def one_tries(server: ProtocolServer) -> Claim:
     return held()[0]
 
 
+@pytest.mark.slow
 def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     server: ProtocolServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -522,6 +526,7 @@ def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     assert len(server.lab.lab.calls) == calls
 
 
+@pytest.mark.slow
 def test_who_is_refused_while_another_tries_is_to_come_again_soon(
     server: ProtocolServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

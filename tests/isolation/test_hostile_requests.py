@@ -212,6 +212,7 @@ def grind(mill: Mill, count: int) -> int:
     return largest
 
 
+@pytest.mark.slow
 def test_hostile_requests_are_answered(mill: Callable[[int], Mill]) -> None:
     with timed() as times:
         grind(mill(1), 400)

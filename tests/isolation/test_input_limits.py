@@ -51,6 +51,7 @@ def refused(world: RequestCast, body: bytes | str, status: int = 400) -> dict[st
 # --- Lists, maps, names ---
 
 
+@pytest.mark.slow
 def test_targets_are_counted_before_they_are_looked_at(world: RequestCast) -> None:
     for entry, count, rule in (
         (b"0", 4_000_000, "body.json"),
@@ -72,6 +73,7 @@ def test_media_are_counted_before_they_are_looked_at(world: RequestCast) -> None
         assert refused(world, json.dumps(of_target))["rule"] == "targets.0.media"
 
 
+@pytest.mark.slow
 def test_unknown_fields_are_counted_and_their_names_cut(world: RequestCast) -> None:
     many = json.dumps(dict.fromkeys((f"field{n}" for n in range(600_000)), 0))
     assert refused(world, many)["rule"] == "body.json"
@@ -253,6 +255,7 @@ def test_others_need_not_wait_for_all_that_an_organization_asks(world: RequestCa
     assert checking.waiting(mine) == 0
 
 
+@pytest.mark.slow
 def test_of_many_requests_at_the_door_others_are_behind_none(
     world: RequestCast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +380,7 @@ def test_bodies_are_parsed_in_turn(world: RequestCast, monkeypatch: pytest.Monke
     assert set(shares) == {ShareKey(owner=world.alice.organization)}
 
 
+@pytest.mark.slow
 def test_a_file_may_fill_the_body(world: RequestCast) -> None:
     content = b"\x89PNG" + bytes(range(256)) * 40_000  # 10 MB, no picture: kept all the same, and warned of
     body = world.body(media=[inline_item(content)], scheduledAt=world.soon())

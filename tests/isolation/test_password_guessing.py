@@ -83,6 +83,7 @@ def test_guesses_are_slowed_down_for_the_pair_of_account_and_address(
     assert sign_in(from_(server, "8.8.8.8")).status_code == 303
 
 
+@pytest.mark.slow
 def test_guesses_that_are_sent_at_once_are_not_all_looked_at(
     server: AppServer, owner: Person, evaluated: list[str]
 ) -> None:

@@ -96,6 +96,7 @@ def test_one_that_is_not_is_seen(pattern: object) -> None:
     assert any(took > 2 * SECONDS for took in searches)
 
 
+@pytest.mark.slow
 def test_every_pattern_is_found() -> None:
     ids = {found.id for found in found_in()}
     assert {found.module for found in found_in()} <= set(MODULES)

@@ -101,6 +101,7 @@ def test_every_file_that_the_document_names_is_there(path: str) -> None:
 # --- What the copy is good for -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_platform_makes_six_files_and_an_endpoint_one(copy: Path, before: dict[str, bytes]) -> None:
     after = source_files(copy)
     assert sorted(after.keys() - before.keys()) == [
@@ -195,6 +196,7 @@ def test_an_endpoint_answers_and_is_in_the_pages_about_the_api(demo: dict[str, A
         assert "Revoke every key of a profile" in browser.get("/docs/reference").text
 
 
+@pytest.mark.slow
 def test_their_own_tests_pass(copy: Path) -> None:
     run_tests(copy, "tests/unit/platforms/ninth", "tests/api/identity/test_revoke_all.py")
 

@@ -95,10 +95,12 @@ def test_every_thing_with_an_id_can_be_made_here() -> None:
 # --- A planning key ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_calls_with_a_planning_key_publish_nothing(cast: ScopedCast) -> None:
     check_planning(cast, 150, seed=32)
 
 
+@pytest.mark.slow
 def test_the_same_calls_with_a_whole_key_do_publish(cast: ScopedCast) -> None:
     """So that the test above could fail."""
     before = len(cast.server.lab.lab.ledger.entries())

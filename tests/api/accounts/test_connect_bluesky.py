@@ -102,6 +102,7 @@ def test_fifty_who_need_new_tokens_at_once_ask_once(office: ConnectSession) -> N
     assert (len(found), office.calls(TOKEN)) == (1, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["the owner", "somebody with a copy"])
 def test_ended_session_is_reported_once_and_the_owner_reconnects(office: ConnectSession, who: str) -> None:
     if who == "the owner":
@@ -131,6 +132,7 @@ def test_lost_response_is_not_retried_with_the_same_refresh_token(office: Connec
     assert row(office)["renewal_at"] is not None
 
 
+@pytest.mark.slow
 def test_nonce_is_kept_for_all_steps_and_posts_while_it_is_valid(office: ConnectSession) -> None:
     put, upload = "com.atproto.repo.putRecord", "com.atproto.repo.uploadBlob"
     for number in range(3):

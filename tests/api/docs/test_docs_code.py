@@ -281,6 +281,7 @@ class Examples:
         return str(self.api.get("/v1/webhook-deliveries").json()["data"][0]["id"])
 
 
+@pytest.mark.slow
 def test_every_command_line_of_the_reference_is_executed(
     world: RequestCast, shell: Shell, sink: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

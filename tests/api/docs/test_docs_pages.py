@@ -95,6 +95,7 @@ def fetch(api: ApiClient, path: str) -> ParsedPage:
 # --- Complete ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_error_code_and_every_rule_has_its_page(api: ApiClient, crawled: dict[str, ParsedPage]) -> None:
     for code, row in ERRORS.items():
         assert row.message.replace("`", "") in crawled[f"/docs/errors/{code}"].text

@@ -102,6 +102,7 @@ def reader(world: RequestCast, language: str, tmp_path: Path, request: pytest.Fi
     return Reader(world, language, folder)
 
 
+@pytest.mark.slow
 @in_every_language
 def test_retries_publish_once(reader: Reader) -> None:
     first, second = (reader.run("retries") for _ in range(2))
@@ -110,6 +111,7 @@ def test_retries_publish_once(reader: Reader) -> None:
     assert reader.texts() == ["We open on Monday."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", PARAMETERS[1:])  # the files of the other languages are applied by shell too
 def test_the_calendar_is_applied_and_its_posts_are_found(reader: Reader) -> None:
     applied = Reader(reader.world, "Shell", reader.folder).run("calendar-in-git")
@@ -175,6 +177,7 @@ def receiving(reader: Reader, more: Mapping[str, str]) -> Iterator[Iterator[str]
             process.terminate()
 
 
+@pytest.mark.slow
 @in_every_language
 def test_moving_twice_brings_the_queue_once(reader: Reader) -> None:
     rows = [

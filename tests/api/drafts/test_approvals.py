@@ -131,6 +131,7 @@ STAYS: dict[str, Change] = {
 }
 
 
+@pytest.mark.slow
 def test_an_approval_falls_with_every_kind_of_change_and_never_otherwise(world: RequestCast, files: list[str]) -> None:
     api, old = world.alice.api, content_of(world, files)
     draft = new_draft(api, **old)["id"]
@@ -243,6 +244,7 @@ def goes_out(drawn: Content) -> Any:
     ]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(before=contents(), after=contents(), near=st.booleans())
 def test_generated_changes_end_an_approval_if_they_change_what_goes_out(
@@ -284,6 +286,7 @@ def test_two_approvers_and_an_editor_in_turns(world: RequestCast) -> None:
     assert read_draft(api, draft)["status"] == "draft"
 
 
+@pytest.mark.slow
 def test_nobody_approves_what_was_not_seen(
     make_server: Callable[..., AppServer], world_of: Callable[[AppServer], RequestCast]
 ) -> None:

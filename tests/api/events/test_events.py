@@ -125,6 +125,7 @@ def test_a_filter_that_nothing_passes_looks_at_so_many_and_goes_on(
     assert len(shown(pages(told.alice.api, type="post.published", limit=1))) == 3
 
 
+@pytest.mark.slow
 def test_a_poller_never_skips_an_event_that_is_committed_later(told: RequestCast) -> None:
     """Three others write the same file, each holding its transaction open across a poll."""
     path, organization = told.server.service.db.path, told.alice.organization

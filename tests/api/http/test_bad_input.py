@@ -417,6 +417,7 @@ IDS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_malformed_id_is_404_in_an_address_and_400_in_a_body(subtests: pytest.Subtests, world: RequestCast) -> None:
     with unchanged(world.server):
         for sent in IDS:
@@ -528,6 +529,7 @@ NAMES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(st.dictionaries(NAMES | st.text(max_size=8), VALUES, max_size=5))
 def test_any_json_object_gets_an_answer(world: RequestCast, body: dict[str, Any]) -> None:

@@ -138,6 +138,7 @@ def test_what_is_no_base64_is_refused_before_anything_is_stored(world: RequestCa
     assert [path for path in (world.server.home / "media").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_an_item_that_is_none_is_refused_wherever_it_stands(world: RequestCast) -> None:
     cases = media_cases(world, {name: item for name, (item, _) in ITEMS.items()})
     for (name, _), answer in zip(cases, check_refused(world, cases, 400, 404), strict=True):
@@ -147,6 +148,7 @@ def test_an_item_that_is_none_is_refused_wherever_it_stands(world: RequestCast) 
 # --- Addresses that are not called ---
 
 
+@pytest.mark.slow
 def test_a_url_of_the_guards_table_is_refused_before_anything_is_called(world: RequestCast) -> None:
     urls = {url: {"kind": "image", "url": url} for url in REFUSED_URLS if 1 <= len(url) <= 2048 and url == url.strip()}
     answers = check_refused(world, media_cases(world, urls), 400)

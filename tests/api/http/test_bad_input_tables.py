@@ -33,6 +33,7 @@ def post(world: RequestCast, content: bytes | str) -> Callable[[], httpx.Respons
 # --- Bytes ---
 
 
+@pytest.mark.slow
 def test_a_body_that_is_cut_or_broken_anywhere_is_not_json(world: RequestCast) -> None:
     whole = json.dumps(world.body(scheduledAt=FUTURE)).encode()
     cut = [(f"cut at {at}", post(world, whole[:at])) for at in range(len(whole))]
@@ -141,6 +142,7 @@ PIECES = {
 """Each is one grapheme cluster, and none grows together with the next."""
 
 
+@pytest.mark.slow
 def test_a_text_is_counted_in_what_people_call_characters(world: RequestCast) -> None:
     @settings(max_examples=60, database=None)
     @given(st.integers(295, 305), st.lists(st.sampled_from(list(PIECES)), min_size=1, max_size=40))
@@ -171,6 +173,7 @@ def at(ms: int, offset: str) -> str:
     return shown.removesuffix("Z") + offset
 
 
+@pytest.mark.slow
 def test_a_second_ahead_is_the_least_in_every_zone(world: RequestCast) -> None:
     clock = world.server.clock
     now = clock.stop()
@@ -231,6 +234,7 @@ LISTS = {"/v1/posts": "platform status errorCode profileId batchId after before 
 LISTS["/v1/media"] = ["profileId", "sha256", "cursor"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", LISTS)
 def test_an_odd_filter_is_refused_and_named(path: str, world: RequestCast) -> None:
     api, cases = world.alice.api, []
@@ -259,6 +263,7 @@ def test_any_text_may_be_looked_for_and_finds_only_itself(text: str, world: Requ
     assert (answer.status_code, answer.json()) == (200, {"data": [], "nextCursor": None})
 
 
+@pytest.mark.slow
 def test_a_cursor_with_a_character_changed_is_refused_or_the_same(world: RequestCast) -> None:
     for _ in range(2):
         world.post(scheduledAt=FUTURE)
@@ -287,6 +292,7 @@ NAMES = (
 VALUES = [b"", b"\xff\xfe", b"'; DROP TABLE post; --", b"../../etc/passwd", b"a" * 7000, b"%00%0d%0a", b"{}", b"\t\xa0"]
 
 
+@pytest.mark.slow
 def test_an_odd_header_changes_no_answer(world: RequestCast) -> None:
     """A read is answered, a refused write refused, whatever else a request says; a write's key alone is looked at."""
     rest = f" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.alice.key}\r\nConnection: close\r\n".encode()

@@ -32,6 +32,7 @@ def test_who_goes_leaves_one_line_and_no_trouble(narrow: RequestCast, caplog: py
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
+@pytest.mark.slow
 def test_an_error_that_comes_as_its_client_goes_is_nobodys_trouble() -> None:
     lost, troubles = list[str](), list[object]()
 

@@ -63,6 +63,7 @@ def test_options_names_the_methods_without_a_key(nobody: ApiClient) -> None:
         assert not [name for name in answer.headers if name.startswith("access-control")], path
 
 
+@pytest.mark.slow
 def test_a_wrong_method_is_405_with_allow_before_any_key(nobody: ApiClient) -> None:
     for path in PATHS:
         for method in set(METHODS) - allowed(path):
@@ -73,6 +74,7 @@ def test_a_wrong_method_is_405_with_allow_before_any_key(nobody: ApiClient) -> N
                 assert (error_of(answer)["code"], error_of(answer)["rule"]) == ("validation_failed", "http.method")
 
 
+@pytest.mark.slow
 def test_head_is_get_without_a_body(corpus: RequestCast) -> None:
     for path in PATHS:
         if "GET" not in allowed(path):

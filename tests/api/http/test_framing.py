@@ -90,6 +90,7 @@ def compare(client: StreamClient, seeds: range) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 def test_2000_streams_are_read_as_llhttp_or_h11_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     with running_framing_server(monkeypatch) as client:
         counts = compare(client, range(STREAMS))

@@ -67,6 +67,7 @@ def test_every_write_of_a_post_refuses_a_tag_of_another_state(corpus: RequestCas
             assert answer.headers["ETag"] == seen, "the next try needs no read"
 
 
+@pytest.mark.slow
 def test_a_malformed_header_is_refused_as_such(corpus: RequestCast) -> None:
     post = corpus.scheduled()
     for method, path, body in WRITES:

@@ -51,6 +51,7 @@ def counted_by_form(browser: ApiClient, accounts: dict[str, str], text: str) -> 
     return {name: int(found[id].replace(",", "")) for name, id in accounts.items()}
 
 
+@pytest.mark.slow
 def test_both_doors_count_a_line_break_as_one_character_on_every_platform(
     make_server: Callable[..., AppServer], world_of: Callable[[AppServer], RequestCast]
 ) -> None:

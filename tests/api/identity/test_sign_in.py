@@ -134,6 +134,7 @@ def test_who_guesses_the_words_behind_an_unknown_address_is_nobody(server, owner
     assert sign_in(server.api(), "nobody@example.com", "nobody has this password").status_code == 401
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real_passwords")
 def test_hashing_takes_no_more_memory_however_many_sign_in(server, owner):
     assert at_once(server, PASSWORD, 20) == {303: 20}

@@ -79,6 +79,7 @@ def asked(server: AppServer, person: Person, of: list[MediaVariant]) -> dict[str
     return {name: wrong for name, wrong in found.items() if wrong}
 
 
+@pytest.mark.slow
 def test_a_file_that_is_accepted_is_published_everywhere(server: AppServer, everywhere: Person) -> None:
     few = [variant for variant in variants() if variant.name in A_FEW]
     assert len(few) == len(A_FEW)

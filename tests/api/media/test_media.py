@@ -85,6 +85,7 @@ def test_a_file_is_stored_measured_and_served(
     assert stored_files(server) == [sha256]
 
 
+@pytest.mark.slow
 def test_every_deep_fact_of_a_video_is_kept(server: AppServer, alice: Person) -> None:
     stored_media(alice.api, mp4(codec=b"hvc1", rate=50))
     (row,) = server.rows(Media)
@@ -192,6 +193,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], str, int]] = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_refused_has_its_rule_and_leaves_nothing(
     subtests: pytest.Subtests, server: AppServer, alice: Person
 ) -> None:
@@ -215,6 +217,7 @@ def test_every_media_rule_of_an_upload_is_refused_somewhere_here() -> None:
     assert {f"media.{name}" for name in by_upload} <= seen
 
 
+@pytest.mark.slow
 def test_a_file_above_the_limit_is_refused_with_413(make_server: Callable[..., AppServer]) -> None:
     server = make_server(media={"max_bytes": 200_000})
     api = server.person("Alice").api
@@ -617,6 +620,7 @@ SIZE = 1_000_000
 NOISE = JPEG + bytes(number * 7 % 251 for number in range(SIZE - len(JPEG)))
 
 
+@pytest.mark.slow
 def test_a_range_is_answered_with_206(subtests: pytest.Subtests, alice: Person) -> None:
     for asked, start, end in [
         ("bytes=0-0", 0, 1),

@@ -21,6 +21,7 @@ from tests.support.media_uploads import wait_until
 from tests.support.odd_responses import ODD_RESPONSES, OddServer
 
 
+@pytest.mark.slow
 def test_a_url_is_fetched_and_measured_once_a_batch(
     server: AppServer, alice: Person, shelf: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

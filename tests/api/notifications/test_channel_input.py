@@ -94,6 +94,7 @@ def test_what_is_wrong_is_told_in_words_and_by_the_field_that_was_sent(
     assert (error["rule"], error["message"]) == (rule, message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["slack", "discord"])
 def test_no_address_or_spelling_of_the_table_is_taken(corpus: RequestCast, kind: str) -> None:
     for url in (*(f"https://{address}/" for address in PRIVATE4), *REFUSED_SPELLINGS):

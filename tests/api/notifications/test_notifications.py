@@ -674,6 +674,7 @@ def test_a_test_answers_what_the_receiver_said(world: RequestCast, sink: Webhook
     assert [row["verb"] for row in world.server.rows(AuditEntry)][-1:] == [f"POST {CHANNELS}/<channel_id:str>/test"]
 
 
+@pytest.mark.slow
 def test_a_test_of_every_type_has_whole_words(world: RequestCast, slack: WebhookReceiver) -> None:
     here = f"{CHANNELS}/{on_slack(world.alice, slack)['id']}"
     document = world.alice.api.get("/openapi.json").json()

@@ -44,6 +44,7 @@ def operation(name: str) -> Json:
 # --- Valid and complete --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_is_valid_openapi_3_1() -> None:
     assert DOCUMENT["openapi"] == "3.1.0"
     assert [error.message for error in OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []

@@ -41,6 +41,7 @@ def tomorrow(wall: MovableClock) -> Callable[[], str]:
     return lambda: format_instant(wall.now_ms() + 24 * 3600 * 1000)
 
 
+@pytest.mark.slow
 def test_what_succeeds_is_what_the_document_says(
     server: AppServer, alice: Person, judge: ResponseJudge, tomorrow: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +242,7 @@ def test_limits_answer_as_documented(make_server: Callable[..., AppServer]) -> N
     judge(alice.api.get("/v1/posts"), status=429)
 
 
+@pytest.mark.slow
 def test_the_details_of_refusals_have_their_documented_types(make_server: Callable[..., AppServer]) -> None:
     server = make_server(billing={"free": 2})
     alice, judge = server.person("Alice"), ResponseJudge(server)

@@ -147,6 +147,7 @@ def test_without_the_packages_a_collector_is_refused_with_what_to_do(monkeypatch
         pytest.fail("there are traces")
 
 
+@pytest.mark.slow
 def test_without_a_collector_nothing_of_it_is_read(server: AppServer, alice: Person) -> None:
     publish(alice)
     assert tracing.start_request("x", "GET", {}) is None

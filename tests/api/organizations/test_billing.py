@@ -153,6 +153,7 @@ def test_a_replay_changes_nothing_and_is_told_to_nobody(server: AppServer, ann: 
     assert len(told(server)) == len(STORY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 3, 4])
 def test_in_whatever_order_they_come_the_newest_counts(server: AppServer, length: int) -> None:
     story, found = STORY[:length], set()

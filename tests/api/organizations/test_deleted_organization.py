@@ -100,6 +100,7 @@ def two(server: AppServer, alice: Person, charlie: Person, sink: WebhookReceiver
 # --- What it ends ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_a_deletion_ends_is_counted_before(
     server: AppServer, alice: Person, two: tuple[httpx.Client, httpx.Client]
 ) -> None:

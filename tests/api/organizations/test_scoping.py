@@ -61,6 +61,7 @@ def test_what_is_not_the_callers_looks_like_what_nobody_has(touch: ResourceReque
         assert touch.send(person, ids[owner]).status_code == touch.status, person.name
 
 
+@pytest.mark.slow
 def test_an_org_wide_key_reaches_every_profile_of_its_organization(
     subtests: pytest.Subtests, world: RequestCast
 ) -> None:
@@ -226,6 +227,7 @@ def test_every_read_of_the_api_takes_a_session(signed_in: Any, world: RequestCas
         assert "RateLimit-Remaining" in answer.headers
 
 
+@pytest.mark.slow
 def test_a_write_with_only_a_cookie_is_unauthenticated(
     subtests: pytest.Subtests, make_server: Callable[..., AppServer], world_of: Callable[[AppServer], RequestCast]
 ) -> None:
@@ -303,6 +305,7 @@ def dashboard_route(monkeypatch: pytest.MonkeyPatch) -> str:
     return "/v1/for-people"
 
 
+@pytest.mark.slow
 def test_a_key_is_unauthorized_where_only_people_may(dashboard_route: str, world: RequestCast) -> None:
     for method in ("POST", "GET"):
         answer = world.alice.api.request(method, dashboard_route)

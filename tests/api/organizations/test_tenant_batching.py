@@ -150,6 +150,7 @@ def test_requests_accepted_together_are_recorded_for_their_own_tenants(
         assert (row["lane"], row["owner"]) == (post["account"], post["organization"])
 
 
+@pytest.mark.slow
 def test_posts_that_are_published_together_are_told_to_their_own_tenants(
     counting: DatabaseCounter,
     server: AppServer,

@@ -49,6 +49,7 @@ def test_many_batches_are_one_commit(
     assert len(inserts) <= TOGETHER * 2, done.asked  # each alone takes seven of them
 
 
+@pytest.mark.slow
 def test_one_that_is_refused_holds_back_nobody_who_comes_with_it(server: AppServer, world: RequestCast) -> None:
     """A key that ends while they wait for the disk: of all that are written together, only its own are refused."""
     people = [world.alice, world.charlie]

@@ -294,6 +294,7 @@ def test_a_key_that_is_revoked_meanwhile_reads_nothing(world: RequestCast) -> No
         assert answer.result(60).status_code == 401
 
 
+@pytest.mark.slow
 def test_a_thousand_waiting_requests_cost_neither_threads_nor_memory(make_server: Callable[..., AppServer]) -> None:
     server = make_server(limits={"reads": 1_000_000})
     alice = server.person("Alice")

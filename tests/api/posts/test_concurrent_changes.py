@@ -88,6 +88,7 @@ def sent(world: RequestCast) -> Counter[str]:
     return Counter(entry.text for entry in world.server.lab.lab.ledger.posts())
 
 
+@pytest.mark.slow
 def test_cancels_and_moves_at_once(crowd: RequestCast) -> None:
     moves: list[Call] = [("move", "PATCH", "", {"scheduledAt": crowd.soon(7200 + n)}) for n in range(2)]
     ids = posts(crowd)
@@ -101,6 +102,7 @@ def test_cancels_and_moves_at_once(crowd: RequestCast) -> None:
     assert crowd.server.lab.lab.ledger.posts() == []
 
 
+@pytest.mark.slow
 def test_settling_both_ways_and_retrying_at_once(crowd: RequestCast) -> None:
     ids = posts(crowd)
     ended(crowd, ids, UNKNOWN)
@@ -125,6 +127,7 @@ def test_settling_both_ways_and_retrying_at_once(crowd: RequestCast) -> None:
         assert told(crowd, post).count("post.published") == won["there"] + won["retry"]
 
 
+@pytest.mark.slow
 def test_retries_now_and_later_cancels_and_moves_at_once(crowd: RequestCast) -> None:
     ids = posts(crowd)
     ended(crowd, ids, PLAIN)
@@ -152,6 +155,7 @@ def test_retries_now_and_later_cancels_and_moves_at_once(crowd: RequestCast) -> 
     assert {job["key"] for job in crowd.server.jobs()} == waiting
 
 
+@pytest.mark.slow
 def test_edits_cancels_moves_and_retries_at_once(crowd: RequestCast) -> None:
     """200 edits (4 for each post) against all else: the text is that of one edit, and the events tell one story."""
     ids = posts(crowd)

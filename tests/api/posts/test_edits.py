@@ -295,6 +295,7 @@ def test_no_change_of_two_clients_is_lost(crowded: RequestCast, changes: int) ->
     assert refused > 0, "they came in each other's way"
 
 
+@pytest.mark.slow
 def test_edits_at_once_without_a_tag_are_each_checked_whole(crowded: RequestCast) -> None:
     """What one client changes is checked beside what another has changed meanwhile."""
     threads = {"accountId": crowded.alice.accounts["threads"]["id"]}

@@ -366,6 +366,7 @@ def test_a_batch_in_the_next_slot_is_replayed_and_takes_no_other(cast: RequestCa
 # --- Media by their bytes ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_stored_file_is_found_by_its_hash(cast: RequestCast) -> None:
     data = JPEG + b"\0unlike any other"
     sha256 = hashlib.sha256(data).hexdigest()

@@ -143,6 +143,7 @@ def check(world: World, odd: OddResponse) -> None:
         assert len(world.entries(name)) == 1, told
 
 
+@pytest.mark.slow
 def test_an_odd_answer_to_the_publishing_call_loses_no_success(subtests: pytest.Subtests, world: World) -> None:
     for name in QUICK:
         with subtests.test(name=name):

@@ -238,6 +238,7 @@ def test_authentication_precedes_the_body_and_the_body_the_content(world: Reques
 QUIET = [case for case in REFUSED_REQUESTS if case.status in (400, 404, 405, 413) and "retry" not in case.why]
 
 
+@pytest.mark.slow
 def test_a_refused_request_writes_nothing_and_calls_nobody(subtests: pytest.Subtests, world: RequestCast) -> None:
     for case in QUIET:
         with subtests.test(case=case):

@@ -129,6 +129,7 @@ def test_batches_take_slot_after_slot(at_monday: RequestCast) -> None:
     }
 
 
+@pytest.mark.slow
 def test_all_targets_of_a_batch_share_its_slot_and_are_published_then(world: RequestCast) -> None:
     soon = datetime.fromtimestamp(world.server.clock.now_ms() / 1000, UTC) + timedelta(hours=2)
     define(world.alice, {"zone": "UTC", "weekly": [{"day": DAYS[soon.weekday()], "time": f"{soon:%H:%M}"}]})
@@ -234,6 +235,7 @@ def test_16_requests_at_once_take_16_slots(at_monday: RequestCast) -> None:
     assert times == [f"2027-03-23T{hour:02}:00:00.000Z" for hour in range(8, 24)]
 
 
+@pytest.mark.slow
 def test_the_last_slot_is_taken_by_one_of_16_requests(at_monday: RequestCast) -> None:
     define(at_monday.alice, {"zone": "UTC", "weekly": [{"day": "tue", "time": "10:00"}]})
     for _ in range(HORIZON_WEEKS - 1):

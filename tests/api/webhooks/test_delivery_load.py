@@ -47,6 +47,7 @@ def first(server: AppServer, query: str, *values: Any) -> Any:
 # --- More than fits at once ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_deliveries_beyond_an_endpoints_slots_go_out_after_them(
     server: AppServer, alice: Person, sink: WebhookReceiver
 ) -> None:

@@ -20,6 +20,7 @@ from tests.support.webhook_receiver import ReceivedCall, ReceiverResponse, Webho
 BODY = b'{"received": true}'
 
 
+@pytest.mark.slow
 def test_every_odd_2xx_is_one_delivery(make_server: Callable[..., AppServer]) -> None:
     server, receiver = make_server(webhooks={"timeout": 1.0}), OddServer(lambda _: (200, {}, BODY))
     alice = server.connected_person("Alice")

@@ -64,6 +64,7 @@ def moved(server: AppServer, endpoint: str, url: str) -> None:
 # --- The table -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_address_or_spelling_of_the_table_is_registered(guarded: AppServer, alice: Person) -> None:
     good = register_endpoint(alice, f"https://{PUBLIC}/hooks")
     with names(guarded, [PUBLIC]) as asked:
@@ -77,6 +78,7 @@ def test_no_address_or_spelling_of_the_table_is_registered(guarded: AppServer, a
     assert [row["url"] for row in guarded.rows(WebhookEndpoint)] == [f"https://{PUBLIC}/hooks"]
 
 
+@pytest.mark.slow
 def test_none_of_the_table_is_called_by_a_delivery_and_each_ends_at_once(guarded: AppServer, alice: Person) -> None:
     assert len(URLS) >= 140
     made = [register_endpoint(alice, f"https://{PUBLIC}/{number}")["id"] for number in range(len(URLS))]
@@ -96,6 +98,7 @@ def test_none_of_the_table_is_called_by_a_delivery_and_each_ends_at_once(guarded
     assert (shown["lastError"], shown["attempts"][0]["error"]) == (REFUSAL, REFUSAL)
 
 
+@pytest.mark.slow
 def test_none_of_the_table_is_called_by_a_sample(guarded: AppServer, alice: Person) -> None:
     endpoint = register_endpoint(alice, f"https://{PUBLIC}/")["id"]
     for url in URLS:

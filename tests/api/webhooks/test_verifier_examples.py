@@ -159,6 +159,7 @@ def test_each_language_of_the_page_is_run_here(world: RequestCast) -> None:
         assert (ROOT / file).read_text().strip() in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_it_takes_what_is_genuine_and_nothing_else(
     world: RequestCast, sink: WebhookReceiver, checks: Callable[[str], Check], name: str

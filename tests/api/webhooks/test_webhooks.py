@@ -217,6 +217,7 @@ def test_what_happens_while_an_endpoint_is_off_or_gone_is_not_sent(world: Reques
     assert [row["id"] for row in world.alice.api.get(ENDPOINTS).json()["data"]] == [off["id"]]
 
 
+@pytest.mark.slow
 def test_a_pause_holds_deliveries_back_too(world: RequestCast, sink: WebhookReceiver) -> None:
     register_endpoint(world.alice, sink.url)
     world.server.engine.gate.reason = "restored"

@@ -145,6 +145,7 @@ def test_a_page_posts_for_everybody(page: Client) -> None:
     assert told(page.share(visibility="CONNECTIONS")) == (400, "INVALID_VALUE_FOR_FIELD")
 
 
+@pytest.mark.slow
 def test_the_same_again_is_a_duplicate_that_names_the_first(member: Client, page: Client) -> None:
     first = member.share().headers["x-restli-id"]
     again = member.share()

@@ -89,6 +89,7 @@ def test_stopping_does_not_wait_for_a_held_call() -> None:
     assert not simulator.lab.ledger.entries()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_as_a_process_it_says_where_it_is_and_ends_with_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     """On the ports after the control page's where one is named."""

@@ -352,6 +352,7 @@ def guarded(resolver: outbound.Resolver) -> outbound.HttpClient:
     return outbound.HttpClient(outbound.ConnectionPolicy(guarded=True, resolver=resolver))
 
 
+@pytest.mark.slow
 def test_a_rebinding_name_never_gets_an_inner_connection(dialled: list[str]) -> None:
     answers = iter(["93.184.216.34", "127.0.0.1", "10.0.0.1", "::1", "169.254.169.254"] * 1000)
     for _ in range(1000):

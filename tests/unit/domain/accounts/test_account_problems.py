@@ -95,6 +95,7 @@ def test_renewal_refused_by_a_takedown_is_recorded_and_ends_no_account(holder: T
     assert "attention" not in account(holder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["twitter"], indirect=True)
 def test_the_dashboard_tells_it_and_a_new_connection_forgets_it(holder: TokenAccount, way: str) -> None:
     set_responses(holder, PERMISSIONS["twitter"])

@@ -56,6 +56,7 @@ def publish(person: Person, text: str, targets: int = 1) -> list[dict[str, Any]]
     return list(person.api.publish(body).json()["results"])
 
 
+@pytest.mark.slow
 def test_fifty_posts_that_need_a_new_token_at_once_make_one_call(server: AppServer, alice: Person) -> None:
     server.lab.lab.end_tokens("bluesky", access=True)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -153,6 +154,7 @@ RARE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [*RARE, "tok.after_reply"])
 def test_a_process_killed_while_it_renews_costs_no_account(server: AppServer, alice: Person, point: str) -> None:
     server.stop()

@@ -59,6 +59,7 @@ def disconnect(server: AppServer, person: Person) -> None:
     assert (answer.status_code, answer.json()) == (200, {"id": person.bluesky, "deleted": True})
 
 
+@pytest.mark.slow
 def test_disconnecting_cancels_in_slices_that_let_others_write(
     server: AppServer, alice: Person, moved: Counter[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ NAMES = [kind.name for kind in JOB_KINDS]
 # --- Without a web server --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_scheduled_post_goes_out_where_there_is_no_web_server(tmp_path: Path, lab: SimulatorThread) -> None:
     made = lab.lab.add_account("bluesky", handle="alone.test")
     arguments = (str(tmp_path), lab.origin("bluesky"), made["handle"], made["appPassword"])

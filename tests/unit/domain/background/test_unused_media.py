@@ -155,6 +155,7 @@ def test_a_post_cannot_name_what_has_gone(server: AppServer, alice: Person) -> N
     assert (answer.status_code, error_of(answer)["rule"]) == (404, "media.unknown")
 
 
+@pytest.mark.slow
 def test_no_more_than_a_part_goes_in_one_transaction_and_all_in_the_end(
     server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

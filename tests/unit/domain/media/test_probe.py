@@ -150,6 +150,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_reader_that_was_taken_over_gets_no_memory_files_or_connections(tmp_path: Path) -> None:
     code = (
         f"import mmap, os, sys, runpy, socket\nmodule = runpy.run_path({str(probe.WORKER)!r}, run_name='worker')\n"
@@ -184,6 +185,7 @@ def test_a_reader_computes_when_requests_leave_room(tmp_path: Path) -> None:
         assert probe._run_process([sys.executable, "-I", "-c", told], nothing) == (f"{nicer}\n".encode(), 0)
 
 
+@pytest.mark.slow
 def test_jpeg_of_too_many_pixels_times_scans_is_measured_undecoded(tmp_path: Path) -> None:
     """Its scans are rubbish, which a decoder would refuse: nothing has decoded it."""
     heavy = picture("JPEG", (4100, 4100), progressive=True)
@@ -195,6 +197,7 @@ def test_jpeg_of_too_many_pixels_times_scans_is_measured_undecoded(tmp_path: Pat
     assert refusal(tmp_path, header + scan * 20) == "media.unreadable"
 
 
+@pytest.mark.slow
 def test_progressive_jpeg_without_an_end_mark_is_refused_with_the_reason(tmp_path: Path) -> None:
     """It is not decoded, so what is missing would not show."""
     with pytest.raises(ApiError, match="Its end mark is missing, and it is too large to check"):
@@ -213,6 +216,7 @@ def test_scans_of_what_a_jpeg_carries_along_are_not_its_own(tmp_path: Path) -> N
     assert refusal(tmp_path, commented(picture(), film) + film) == ""
 
 
+@pytest.mark.slow
 def test_one_owners_files_never_hold_all_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve heavy uploads wait and run; another's small picture is measured while not one of them is done."""
     heavy, small, done = threading.Event(), tmp_path / "small", []
@@ -300,6 +304,7 @@ def test_what_the_reader_says_beside_the_rule_is_shown(tmp_path: Path) -> None:
     assert caught.value.message == "The image has more than 50,000,000 pixels. It has 10,000 × 5,001 pixels."
 
 
+@pytest.mark.slow
 def test_many_files_at_once_are_measured_a_few_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(picture())

@@ -83,6 +83,7 @@ def test_an_animation_is_shown_by_its_first_frame_at_its_own_size(tmp_path: Path
     assert not any(getattr(image, "is_animated", False) for image in found.values())
 
 
+@pytest.mark.slow
 def test_a_video_and_a_damaged_image_have_none(tmp_path: Path) -> None:
     assert make(tmp_path, mp4()) is None
     assert make(tmp_path, picture("PNG", (400, 300))[:-600]) is None

@@ -177,6 +177,7 @@ def rows(service: AppContext) -> list[PostRow]:
     return service.read(lambda: list(Post.select().order_by(*order).dicts())).result()
 
 
+@pytest.mark.slow
 def test_a_page_is_what_its_rows_say(service: AppContext, rows: list[PostRow]) -> None:
     shown: list[str] = []
     cursor: str | None = ""
@@ -216,6 +217,7 @@ def test_a_filtered_page_is_what_its_rows_say(service: AppContext, rows: list[Po
     assert json.loads(made)["data"] == bodies[:200]
 
 
+@pytest.mark.slow
 def test_a_post_is_what_its_row_says(service: AppContext, rows: list[PostRow]) -> None:
     for row in rows:
         assert compact(detail(service, row)) == said(service, row)

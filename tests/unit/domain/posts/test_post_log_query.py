@@ -228,6 +228,7 @@ APART = pytest.mark.parametrize("apart", [13, pytest.param(1, marks=pytest.mark.
 """One combination of thirteen, which have every pair of choices; all of them in the slow tests."""
 
 
+@pytest.mark.slow
 @APART
 @pytest.mark.parametrize("few", [-1, 20_000], ids=["one by one", "as it is"])
 def test_no_combination_of_filters_reads_every_row_or_sorts(

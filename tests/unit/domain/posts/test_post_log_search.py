@@ -155,6 +155,7 @@ CASES: list[tuple[str, list[str]]] = [
 ]
 
 
+@pytest.mark.slow
 def test_searches_find_what_they_should(found: Callable[[str], list[str]]) -> None:
     assert {q: found(q) for q, _ in CASES} == dict(CASES)
 
@@ -201,6 +202,7 @@ _letters = st.sampled_from([*"aAbß%_\"'\\* İıσςΣ", "ﬃ", "日", "🚀", "
 _text = st.text(_letters | st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=_text, q=_text, start=st.integers(0, 11), length=st.integers(1, 12))
 @example(text="ß", q="s", start=0, length=1)
@@ -252,6 +254,7 @@ def test_any_form_of_a_text_has_any_form_of_its_parts(
     assert fold(query) in fold(text)
 
 
+@pytest.mark.slow
 def test_every_letter_has_one_fold_in_every_form_and_case() -> None:
     for number in range(0x110000):
         letter = chr(number)
@@ -264,6 +267,7 @@ def test_every_letter_has_one_fold_in_every_form_and_case() -> None:
         assert ways == {fold(letter)}, (hex(number), ways)
 
 
+@pytest.mark.slow
 def test_a_search_finds_every_word_in_every_form(server: AppServer, alice: Person) -> None:
     stored = [unicodedata.normalize(form, word) for word in WORDS for form in FORMS]
     posts = insert_rows(server, alice, *[{"text": text} for text in stored])

@@ -136,6 +136,7 @@ def claims(server: ProtocolServer, monkeypatch: pytest.MonkeyPatch) -> list[int]
     return made
 
 
+@pytest.mark.slow
 def test_a_burst_is_claimed_in_few_transactions_and_is_under_way_at_once(
     server: ProtocolServer, gate: Gate, claims: list[int]
 ) -> None:

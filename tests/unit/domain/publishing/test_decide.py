@@ -268,6 +268,7 @@ def unseen(case: Case) -> bool:
     return case.found in (UNKNOWN, FINAL)
 
 
+@pytest.mark.slow
 def test_every_combination_has_exactly_one_step_and_it_is_that_of_its_row() -> None:
     seen, by_answer = set(), {kind: [row for row in ROWS if row[1] is kind] for kind in get_args(RunFinding)}
     for case, step in cases():
@@ -542,6 +543,7 @@ FATES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from([KEY, CONTAINER, NO_KEY]), st.lists(FATES, min_size=1, max_size=6), st.sets(st.integers(1, 12)))
 def test_however_answers_are_lost_what_is_called_failed_is_never_live(

@@ -135,6 +135,7 @@ def test_a_retry_at_a_later_time_counts_from_that_time(server: AppServer, alice:
     assert server.wait(post, "published", "failed")["status"] == "published"
 
 
+@pytest.mark.slow
 def test_a_settled_post_counts_from_its_retry(server: AppServer, alice: Person) -> None:
     post = schedule(server, alice)
     server.lab.lab.faults.add([{"fault": "status:500", "platform": "bluesky", "operation": "*Record"}])

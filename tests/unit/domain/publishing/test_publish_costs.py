@@ -105,6 +105,7 @@ def test_where_no_thread_is_there_for_it_at_once_it_is_claimed_later(
     assert (work.writes, work.commits, len(own(work)), made_anew(work)) == (2, 2, EACH + CLAIMED + 1, []), work
 
 
+@pytest.mark.slow
 def test_25_targets_take_no_more_each(
     counting: DatabaseCounter, server: AppServer, alice: Person, accounts: list[str]
 ) -> None:
@@ -113,6 +114,7 @@ def test_25_targets_take_no_more_each(
     assert len(own(work)) <= (EACH - ACCEPTED + LOOKED) * TARGETS + 1, work  # fewer where results come together
 
 
+@pytest.mark.slow
 def test_a_scheduled_post_takes_the_workers_claim_beside_them(
     counting: DatabaseCounter, server: AppServer, alice: Person
 ) -> None:

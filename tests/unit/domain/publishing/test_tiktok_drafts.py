@@ -79,6 +79,7 @@ def intents(server: AppServer, post: str) -> list[tuple[str, str]]:
     return [(row["step"], row["outcome"]) for row in server.rows(Intent, post=post)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "sent", "ended", "settled"),
     [
@@ -123,6 +124,7 @@ def test_named_draft_is_looked_up_after_a_long_downtime_not_overdue(
     assert (opened(server), drafts(server)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_video_at_tiktok_before_a_long_downtime_is_not_overdue(server: AppServer, ann: Person) -> None:
     server.lab.lab.configure(processingMs=60_000)
     post = schedule(server, ann, "video")
@@ -146,6 +148,7 @@ def test_draft_with_unpulled_photos_is_sent_once_more(server: AppServer, ann: Pe
     assert (opened(server), drafts(server)) == (2, 1)
 
 
+@pytest.mark.slow
 def test_a_lost_answer_leaves_it_to_a_person_who_may_have_it_sent_again(server: AppServer, ann: Person) -> None:
     server.lab.lab.faults.add([{"fault": "reset_before", "platform": "tiktok", "operation": "content.init", "nth": 1}])
     post = schedule(server, ann)
@@ -184,6 +187,7 @@ def test_a_draft_whose_status_is_refused_is_unknown_and_never_made_twice(
     assert drafts(server) == 1
 
 
+@pytest.mark.slow
 def test_a_draft_that_stays_in_processing_for_ever_is_unknown(server: AppServer, ann: Person) -> None:
     server.lab.lab.configure(processingMs=24 * 3600_000)
     post = schedule(server, ann)

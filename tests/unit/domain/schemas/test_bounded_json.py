@@ -34,6 +34,7 @@ def message(body: bytes) -> str:
     return refused.value.message
 
 
+@pytest.mark.slow
 @given(value=VALUES, ascii_only=st.booleans())
 def test_any_json_is_read_as_it_stands_there(value: Any, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=True).encode("utf-8", "surrogatepass")
@@ -61,6 +62,7 @@ BODIES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(text=BODIES)
 def test_duplicate_name_is_detected_beside_any_string_content(text: str) -> None:

@@ -120,6 +120,7 @@ def world(make_server: Callable[..., AppServer], upstream: MovableClock, monkeyp
     return World(server, alice, upstream).furnish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["start", "running"])
 @pytest.mark.parametrize("step", STEPS, ids=NAMES)
 def test_a_clock_that_is_set_and_put_right_again(world: World, step: int, when: str) -> None:
@@ -177,6 +178,7 @@ def test_nobody_answers_and_it_waits_until_somebody_does(world: World, monkeypat
     assert world.ends(world.soon) == "published"
 
 
+@pytest.mark.slow
 def test_a_clock_in_doubt_is_still_in_doubt_after_the_next_start(world: World) -> None:
     """Nothing is due by it at first: what becomes due later waits too."""
     world.server.lab.lab.faults.clear()

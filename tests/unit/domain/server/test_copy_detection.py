@@ -112,6 +112,7 @@ def test_what_is_no_copy_goes_on(place: DataPlace, happens: Callable[[DataPlace]
     assert after.json()["status"] == "published"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happens", PAUSED)
 def test_what_may_be_a_copy_starts_paused_and_is_resumed_once(
     place: DataPlace, happens: Callable[[DataPlace], None], caplog: pytest.LogCaptureFixture
@@ -135,6 +136,7 @@ def test_what_cannot_be_seen_is_named_in_the_promises(place: DataPlace, happens:
     assert place.start() is None
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_resumed_and_its_original_each_go_their_way(place: DataPlace) -> None:
     """On one machine, for one user: a copy must not pause the original, nor the other way round."""
     original = place.home
@@ -161,6 +163,7 @@ def test_a_copy_with_accounts_and_no_posts_is_paused_too(server: AppServer, alic
     assert pause_reason(server) == "restored"
 
 
+@pytest.mark.slow
 def test_beats_at_the_same_moment_leave_a_whole_state(place: DataPlace) -> None:
     """A timer's and that of a stop: one file in its place, never an empty one, with the newest number."""
     place.start()

@@ -198,6 +198,7 @@ def test_other_programs_may_read_write_and_checkpoint(home: Path, server: AppSer
     assert len(server.rows()) == 5
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_its_own_is_no_accident(home: Path, server: AppServer, alice: Person) -> None:
     for number in range(400):
         server.service.write(

@@ -201,6 +201,7 @@ PIECES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(PIECES, max_size=25).map("".join).filter(lambda text: len(regex.findall(r"\X", text)) <= 300))
 def test_every_text_makes_a_record_that_the_lexicon_accepts(text: str) -> None:

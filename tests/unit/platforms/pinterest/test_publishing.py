@@ -70,6 +70,7 @@ def test_an_image_with_everything_becomes_one_pin_on_the_default_board(server: A
     assert result.get("warnings", []) == []
 
 
+@pytest.mark.slow
 def test_several_images_become_one_pin_in_their_order(server: AppServer) -> None:
     ann = server.person("Ann")
     account = server.connect_simulated(ann, "pinterest", boards=("One", "Two"))

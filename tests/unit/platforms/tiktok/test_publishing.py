@@ -47,6 +47,7 @@ def operations(server: AppServer) -> list[str]:
     return [call.operation for call in server.lab.lab.calls if call.platform == "tiktok"]
 
 
+@pytest.mark.slow
 def test_photos_with_text_and_title_become_one_draft(server: AppServer) -> None:
     ann = server.person("Ann")
     account, pictures = server.connect_simulated(ann, "tiktok"), [jpeg(40, 40 + n) for n in range(3)]

@@ -69,6 +69,7 @@ def cut_at(path: Path, nth: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @apart(67)
 def test_a_new_file_is_empty_or_whole_wherever_its_making_fails(tmp_path: Path, apart: int) -> None:
     migration.migrate(tmp_path / "whole.db")
@@ -82,6 +83,7 @@ def test_a_new_file_is_empty_or_whole_wherever_its_making_fails(tmp_path: Path, 
     assert nth > 100
 
 
+@pytest.mark.slow
 @apart(23)
 @pytest.mark.parametrize("number", range(1, earlier_databases.newest_version()))
 def test_rows_are_as_they_were_wherever_an_upgrade_fails(number: int, apart: int, tmp_path: Path) -> None:
