@@ -13,7 +13,7 @@ from socialpub_client.commands import exit_codes
 from tests.clients.conftest import PROGRAM, ClientWorld
 from tests.support.media_files import picture
 from tests.support.media_uploads import wait_until
-from tests.support.terminals import CTRL_C, CTRL_D, Terminal
+from tests.support.terminals import CTRL_D, Terminal
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def test_login_asks_for_the_key_and_does_not_show_it(
     assert world.alice.key_id in terminal.shown
 
 
-@pytest.mark.parametrize("typed", [CTRL_C, f"svc{CTRL_C}", CTRL_D])
+@pytest.mark.parametrize("typed", ["", "svc", CTRL_D])
 def test_a_login_that_is_interrupted_stores_nothing(environment: dict[str, str], servers: Path, typed: str) -> None:
     with Terminal([PROGRAM, "login"], environment) as terminal:
         terminal.wait_for("API key: ")
         wait_until(lambda: not terminal.has_echo(), 60)
         terminal.type(typed)
-        assert terminal.end() == exit_codes.INTERRUPTED, terminal.shown
+        assert (terminal.end() if typed == CTRL_D else terminal.interrupt()) == exit_codes.INTERRUPTED, terminal.shown
         assert terminal.is_as_before()
     assert "Traceback" not in terminal.shown
     assert not servers.exists()
@@ -86,8 +86,7 @@ def test_followed_events_come_until_ctrl_c_which_tells_the_cursor(
         terminal.wait_for(earlier)
         later = publish(texts[2])
         terminal.wait_for(later, whole_line=True)  # Ctrl-C makes a terminal forget what it has not shown yet
-        terminal.type(CTRL_C)
-        assert terminal.end() == exit_codes.INTERRUPTED, terminal.shown
+        assert terminal.interrupt() == exit_codes.INTERRUPTED, terminal.shown
         assert terminal.is_as_before()
     assert "Traceback" not in terminal.shown
     told = re.search(r"cursor: (\S+)", terminal.shown)
@@ -107,13 +106,11 @@ def test_a_cursor_is_kept_before_the_first_event(
     line = [PROGRAM, "events", "--follow", "--types", "post.queued", "--cursor-file", kept]
     with Terminal(line, environment) as terminal:
         wait_until(kept.exists, 60)
-        terminal.type(CTRL_C)
-        assert terminal.end() == exit_codes.INTERRUPTED, terminal.shown
+        assert terminal.interrupt() == exit_codes.INTERRUPTED, terminal.shown
     meanwhile = world.plain().posts.publish(text(), to="bluesky", at="2027-12-01T09:30:00Z", wait=0).id
     with Terminal(line, environment) as terminal:
         terminal.wait_for(meanwhile)
-        terminal.type(CTRL_C)
-        assert terminal.end() == exit_codes.INTERRUPTED, terminal.shown
+        assert terminal.interrupt() == exit_codes.INTERRUPTED, terminal.shown
 
 
 @pytest.mark.slow

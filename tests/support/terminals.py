@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -14,6 +15,7 @@ from typing import Any, Self
 CTRL_C = "\x03"
 CTRL_D = "\x04"
 WAIT = 60  # seconds
+PRESS_SECONDS = 5  # between one Ctrl-C and another
 
 
 class Terminal:
@@ -50,6 +52,18 @@ class Terminal:
     def type(self, text: str) -> None:
         """Type on the keyboard."""
         os.write(self._master, text.encode())
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C until it ends, as a person does; its exit code.
+
+        Python does not see a signal that comes just before it blocks in a read: the read goes on.
+        """
+        for _ in range(WAIT // PRESS_SECONDS):
+            self.type(CTRL_C)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(PRESS_SECONDS)
+                break
+        return self.end()
 
     def end(self) -> int:
         """Wait for the end and return the exit code."""
