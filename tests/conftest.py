@@ -6,8 +6,6 @@ another organization. Each has one Bluesky account at the simulator.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import gc
 import os
@@ -15,7 +13,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,7 @@ from tests.support.file_server import FileServer
 from tests.support.query_plans import statement_recorder
 from tests.support.quick_passwords import quick_passwords as quick_passwords
 from tests.support.quick_passwords import real_passwords as real_passwords
-from tests.support.reporting import TIMED, ReportLine
+from tests.support.reporting import ReportLine
 from tests.support.request_cast import RequestCast
 from tests.support.soak import extra_platforms
 from tests.support.webhook_receiver import WebhookReceiver, running_receiver
@@ -99,7 +97,7 @@ def tell(record_property: Callable[[str, object], None]) -> ReportLine:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.markexpr != "slow":  # those kill processes, and look at what is left on a disk
+    if not config.option.markexpr.startswith("slow"):  # those kill processes, and look at what is left on a disk
         _use_shared_memory()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(MeasurementReporter(config))
@@ -195,27 +193,6 @@ class MeasurementReporter:
             terminal = self._config.get_terminal_writer()
             terminal.line()
             terminal.line("\n".join(told))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Slow tests run beside each other; one marked `alone` or `timed` waits until the machine is its own."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    if run is None or item.get_closest_marker("slow") is None:
-        return (yield)
-    marks = {mark.name for mark in item.iter_markers()}
-    is_alone = "alone" in marks or ("timed" in marks and TIMED)
-    with _hold_run_lock(Path(tempfile.gettempdir()) / f"socialpub-{run}", alone=is_alone):
-        return (yield)
-
-
-@contextlib.contextmanager
-def _hold_run_lock(file: Path, *, alone: bool) -> Iterator[None]:
-    with open(f"{file}-gate", "w") as gate, open(f"{file}-run", "w") as lock:
-        fcntl.flock(gate, fcntl.LOCK_EX)  # who waits to be alone keeps others from beginning
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(gate, fcntl.LOCK_UN)
-        yield
 
 
 # --- The simulator, a server, its people ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from tests.support.isolation.attack_measurement import HEAD, ROWS, AttackSetup, running_setup, write_attack_row
 from tests.support.reporting import TIMED, ReportLine
 
-pytestmark = [pytest.mark.slow, pytest.mark.timed]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 PUT = os.environ.get("WALLS_TABLE") == "put"  # each row is written into docs/promises.md

@@ -220,7 +220,7 @@ def test_hostile_requests_are_answered(mill: Callable[[int], Mill]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timed
+@pytest.mark.alone
 def test_10_000_hostile_requests_are_answered_in_a_second_each(mill: Callable[[int], Mill], tell: ReportLine) -> None:
     """Against a server that has the machine for itself."""
     with timed() as times:

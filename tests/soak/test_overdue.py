@@ -31,7 +31,7 @@ from tests.support.soak.soak_world import (
     wait_for,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timed]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 POSTS = configured_count("overdue", 10_000)
 ACCOUNTS = 60  # of each class
@@ -51,7 +51,7 @@ def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, tell: Rep
     assert report.statuses["published"] == POSTS + probe.scheduled
     assert opened <= PORT_SECONDS * probe.pressure or not TIMED
     assert probe.p99 < P99_MS * probe.pressure or not TIMED
-    assert spaced >= 1.9
+    assert spaced >= 1.9 or not TIMED
 
 
 def test_ten_thousand_posts_beyond_the_grace_time_fail_with_events(tmp_path: Path, tell: ReportLine) -> None:

@@ -12,7 +12,7 @@ from tests.support.app_server import format_instant
 from tests.support.reporting import TIMED, ReportLine
 from tests.support.soak.soak_world import CLASSES, configured_count, running_world
 
-pytestmark = [pytest.mark.slow, pytest.mark.timed]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 POSTS = configured_count("accurate", 100)
 OVER_SECONDS = 30

@@ -32,7 +32,7 @@ from tests.support.hostile_media import BOMBS, FILES
 from tests.support.media_files import mp4
 from tests.support.reporting import TIMED
 
-pytestmark = [pytest.mark.slow, pytest.mark.timed]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 MIB = 1024 * 1024
 
 

@@ -16,7 +16,7 @@ from tests.support.app_server import UNLIMITED, ApiClient, AppServer, Person, fo
 from tests.support.reporting import TIMED
 from tests.support.request_cast import RequestCast
 
-pytestmark = [pytest.mark.slow, pytest.mark.timed]
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 RACES = 2_000
 WAVE = 100

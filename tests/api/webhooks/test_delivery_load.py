@@ -149,7 +149,7 @@ P99_SECONDS, DUE_SECONDS = 2.0, 1.0
 
 
 @pytest.mark.slow
-@pytest.mark.timed
+@pytest.mark.alone
 def test_one_hanging_endpoint_of_a_hundred_does_not_delay_the_others(
     server: AppServer, alice: Person, sink: WebhookReceiver, tell: ReportLine
 ) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import resource
 import socket
@@ -31,6 +32,7 @@ MEDIA_ID = "med_{:032x}"
 MEGA = 1 << 20
 IDLE = 1100  # connections, at a server that has 1,024 descriptors
 REOPENED_MAX = 20_000
+FIRST_SECONDS = 60.0  # for the first request, on a busy machine
 
 
 @dataclass
@@ -41,14 +43,18 @@ class Attack:
     key: str
     accounts: dict[str, list[str]]  # by platform; `plain` is the one that may hang
     seconds: float
+    until: float = math.inf  # when it ends: set by `begin`
     sent: int = 0
     seen: Counter[str] = field(default_factory=Counter)
     said: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.until = time.monotonic() + self.seconds
         self.port = int(self.url.rpartition(":")[2])
         self._own = threading.local()
+
+    def begin(self) -> None:
+        """Let the time run: from the first request on, since making the bodies takes a busy machine seconds."""
+        self.until = min(self.until, time.monotonic() + self.seconds)
 
     @property
     def on(self) -> bool:
@@ -74,14 +80,15 @@ class Attack:
         return self._own.client
 
     def repeat(self, workers: int, *calls: Callable[[], None], times: int = 1_000_000) -> None:
-        """Each of `workers` makes these calls by turns until the time is over, or `times`."""
+        """Each of `workers` makes these calls by turns until the time is over, or `times`; one call at least."""
 
         def work(number: int) -> None:
             for turn in range(times):
+                calls[(number + turn) % len(calls)]()
                 if not self.on:
                     return
-                calls[(number + turn) % len(calls)]()
 
+        self.begin()
         for number in range(workers):
             threading.Thread(target=work, args=(number,), daemon=True).start()
 
@@ -146,6 +153,7 @@ def halves(attack: Attack) -> None:
             except OSError as error:
                 attack.seen[type(error).__name__] += 1
 
+    attack.begin()
     for number in range(100):
         threading.Thread(target=half, args=(number,), daemon=True).start()
     form = b"email=a%40example.com&password=" + b"x" * (8 * MEGA)
@@ -243,6 +251,8 @@ def idle(attack: Attack) -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
+    attack.begin()
+
     async def hold() -> None:
         while attack.on and attack.sent < REOPENED_MAX:
             try:
@@ -279,7 +289,8 @@ def main() -> None:
     os.nice(10)
     attack = Attack(**json.load(sys.stdin))
     ROWS[sys.argv[1]](attack)
-    time.sleep(max(0.0, attack.until - time.monotonic()))
+    while attack.on or (not attack.sent and time.monotonic() < attack.until + FIRST_SECONDS):
+        time.sleep(0.05)
     print(json.dumps({"sent": attack.sent, "seen": attack.seen, "said": attack.said}), flush=True)
     os._exit(0)  # whatever still waits for an answer
 
