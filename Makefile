@@ -22,7 +22,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 SLOW := $(BIN)/python -m pytest -rs --durations=40 -o faulthandler_timeout=3600 -m
-NO_TESTS := 5  # pytest's exit code where ARGS chooses none
+# pytest's exit code where ARGS chooses no test.
+NO_TESTS := 5
 COMMANDS := templates/docs/commands.json
 ANSWERS := clients/python/socialpub_client/answers.py
 
