@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import random
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,14 +16,16 @@ from socialpub.store.schema.models import Post
 from tests.support.app_server import UNLIMITED, ApiClient, AppServer, Person, format_instant
 from tests.support.reporting import TIMED
 from tests.support.request_cast import RequestCast
+from tests.support.soak.soak_world import configured_count
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-RACES = 2_000
+RACES = configured_count("races", 2_000)
 WAVE = 100
 SPREAD_MS = 15
 SEED = 20_261_120
 ALLOWANCE_MS = 250
+PUNCTUAL = configured_count("punctual", 40)  # posts
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def settle(world: RequestCast, posts: list[str]) -> None:
 
 
 def test_acknowledged_cancels_and_new_times_are_respected(busy: RequestCast) -> None:
-    """The simulator's ledger is the truth: 2,000 races, in waves, each on the edge of its time."""
+    """The simulator's ledger is the truth: races in waves, each on the edge of its time."""
     draw = random.Random(SEED)
     accounts = accounts_of(busy.alice)
     apis = [busy.server.api(busy.alice.key) for _ in range(WAVE)]
@@ -114,18 +117,18 @@ def check(world: RequestCast, told: dict[str, tuple[str, Any]]) -> None:
 
 
 def test_a_due_post_is_claimed_within_250_ms(busy: RequestCast) -> None:
-    """40 posts, one at a time on an idle server: how long after its time each was claimed."""
+    """Posts one at a time on an idle server: how long after its time each was claimed."""
     lateness = []
-    for number in range(40):
+    for number in range(PUNCTUAL):
         due = busy.server.clock.now_ms() + 1_250
         post = schedule(busy, busy.alice.api, f"on time {number}", busy.alice.bluesky, due)
         busy.server.wait(post, "published", seconds=20)
         attempt = busy.alice.api.get(f"/v1/posts/{post}").json()["attempts"][0]
         lateness.append(milliseconds(attempt["startedAt"]) - due)
-    lateness.sort()
-    print(f"claimed after: median {lateness[20]} ms, p95 {lateness[38]} ms, worst {lateness[-1]} ms")
-    assert lateness[0] >= 0, "a post was claimed before its time"
-    assert lateness[20] <= ALLOWANCE_MS or not TIMED
+    median = statistics.median(lateness)
+    print(f"claimed after: median {median} ms, worst {max(lateness)} ms")
+    assert min(lateness) >= 0, "a post was claimed before its time"
+    assert median <= ALLOWANCE_MS or not TIMED
 
 
 def milliseconds(text: str) -> int:
