@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from tests.support import forked_commands
+from tests.support import forked_commands, interruption
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,8 @@ class CommandProcess:
         return self.popen.wait(timeout=60)
 
     def interrupt(self) -> int:
-        """Press Ctrl-C until it ends, as a person does; its exit code.
-
-        Python does not see a signal that comes just before it blocks in a read: the read goes on.
-        """
-        for _ in range(11):
-            self.popen.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self.popen.wait(timeout=5)
-        return self.stop(signal.SIGINT)
+        """Press Ctrl-C until it ends; its exit code."""
+        return interruption.interrupt(lambda: self.popen.send_signal(signal.SIGINT), self.popen.wait)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import select
@@ -12,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support import interruption
+
 CTRL_C = "\x03"
 CTRL_D = "\x04"
 WAIT = 60  # seconds
-PRESS_SECONDS = 5  # between one Ctrl-C and another
 
 
 class Terminal:
@@ -54,15 +54,8 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def interrupt(self) -> int:
-        """Press Ctrl-C until it ends, as a person does; its exit code.
-
-        Python does not see a signal that comes just before it blocks in a read: the read goes on.
-        """
-        for _ in range(WAIT // PRESS_SECONDS):
-            self.type(CTRL_C)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(PRESS_SECONDS)
-                break
+        """Press Ctrl-C until it ends; return the exit code."""
+        interruption.interrupt(lambda: self.type(CTRL_C), self._process.wait)
         return self.end()
 
     def end(self) -> int:

@@ -24,13 +24,12 @@ class WriterGate(contextlib.ExitStack):
         self._write_together, self._gather = server.service.write_together, self._writer._gather
         self._lock = threading.Lock()
         self._values: list[Any] = []  # what the writes of the kind are to write
-        self._kept: list[Any] = []
-        self._complete: list[list[Any]] = []  # the group, until it is the writer's next
+        self._kept: list[Any] = []  # those that wait for the others
 
     def __enter__(self) -> WriterGate:
         self.enter_context(mock.patch.object(self._service, "write_together", self._queue))
         self.enter_context(mock.patch.object(self._writer, "_gather", self._gather_others))
-        self._service.write(lambda tx: None).result()  # until then the writer gathered by itself
+        self._service.write(lambda tx: None).result()  # the writer calls `_gather_others` from now on
         return self
 
     def _queue(self, kind: Any, value: Any) -> Any:
@@ -43,13 +42,12 @@ class WriterGate(contextlib.ExitStack):
 
     def _gather_others(self) -> list[Any]:
         """Return the writer's next group without those of the kind, or these once all are there; [] at the end."""
-        while not self._complete:
+        while len(self._kept) < self._many:
             if not (group := self._gather()):
                 return []
             kept = [item for item in group if any(item.value is value for value in self._values)]
             self._kept += kept
-            if kept and len(self._kept) == self._many:
-                self._complete.append(self._kept)
             if others := [item for item in group if item not in kept]:
                 return others
-        return self._complete.pop()
+        complete, self._kept = self._kept, []
+        return complete

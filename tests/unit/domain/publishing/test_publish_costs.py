@@ -8,30 +8,16 @@ from typing import Any
 
 import pytest
 
-from socialpub.store.queries import (
-    api_versions,
-    billing,
-    due_jobs,
-    gauges,
-    maintenance,
-    notifications,
-    post_retention,
-    search_index,
-    webhooks,
-)
-from socialpub.store.queries.authentication import FIND_OWNER
 from socialpub.store.schema.models import Post
 from tests.support.app_server import AppServer, Person, format_instant, sleep_briefly
 from tests.support.database_costs import DatabaseCounter, DatabaseWork
+from tests.support.engine_statements import own
 
 TARGETS, TRIES, HOUR = 25, 12, 3600
 EACH = 9  # statements for each target, beside the one that keeps the answer
 ACCEPTED = 3  # of them, those that are not asked after the transaction that accepts it, which need not read it
 CLAIMED = 1  # the change of the row, where the acceptance has not inserted it as claimed
 LOOKED = 1  # whether it was the last of its batch, which is known where there is no other
-OTHERS = (billing, due_jobs, post_retention, gauges, notifications, search_index, maintenance, api_versions, webhooks)
-LOOKS = {FIND_OWNER, *(text for module in OTHERS for text in vars(module).values() if isinstance(text, str))}
-"""What workers, transactions and timers ask, whether or not something is published."""
 
 
 @pytest.fixture
@@ -65,10 +51,6 @@ def least(
 
 def _size(work: DatabaseWork) -> tuple[int, int]:
     return work.writes, len(own(work))
-
-
-def own(work: DatabaseWork) -> list[str]:
-    return [text for text in work.within if text not in LOOKS and "FROM job WHERE kind = ?" not in text]
 
 
 def made_anew(work: DatabaseWork) -> list[str]:
