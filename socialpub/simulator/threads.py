@@ -24,7 +24,8 @@ from socialpub.simulator.state import SimulatorState
 SCOPES = ("threads_basic", "threads_content_publish", "threads_manage_replies", "threads_delete")
 _IMAGES, _VIDEOS = ("image/jpeg", "image/png"), ("video/mp4", "video/quicktime")
 _TYPES = {"TEXT": "TEXT_POST", "IMAGE": "IMAGE", "VIDEO": "VIDEO", "CAROUSEL": "CAROUSEL_ALBUM"}
-_TEXT_MAX, _LINKS_MAX, _ALT_MAX = 500, 5, 1000
+_TEXT_MAX, _LINKS_MAX, _ALT_MAX, _TOPIC_MAX = 500, 5, 1000, 50
+_REPLIERS = ("everyone", "accounts_you_follow", "mentioned_only", "parent_post_author_only", "followers_only")
 
 
 class _AccountRequest(BaseModel):
@@ -65,13 +66,25 @@ def _check_text(made: Containers, form: Mapping[str, str], kind: str) -> None:
         raise refuse(100, "(#100) The parameter text is required")
     if _length(text) > _TEXT_MAX:
         raise refuse(100, "(#100) Param text must be at most 500 characters long.", kind="THApiException")
-    if len(set(re.findall(r"https?://[^\s]+", text))) > _LINKS_MAX:
+    links = set(re.findall(r"https?://[^\s]+", text)) | {form[name] for name in ("link_attachment",) if name in form}
+    if len(links) > _LINKS_MAX:
         raise refuse(100, "THREADS_API__LINK_LIMIT_EXCEEDED", kind="THApiException")
     if alt and (kind not in ("IMAGE", "VIDEO") or len(alt) > _ALT_MAX):
         raise refuse(100, "(#100) Param alt_text is not allowed here or too long")
-    answered = form.get("reply_to_id")
-    if answered and answered not in made.posts:
-        raise graph.missing(answered)
+    _check_options(form, kind)
+    for name in ("reply_to_id", "quote_post_id"):
+        if name in form and form[name] not in made.posts:
+            raise graph.missing(form[name])
+
+
+def _check_options(form: Mapping[str, str], kind: str) -> None:
+    topic = form.get("topic_tag", "topic")
+    if not 1 <= len(topic) <= _TOPIC_MAX or set(topic) & set(".&"):
+        raise refuse(100, "(#100) Param topic_tag must have 1 to 50 characters, without . and &", kind="THApiException")
+    if form.get("reply_control", "everyone") not in _REPLIERS:
+        raise refuse(100, f"(#100) Param reply_control must be one of {{{', '.join(_REPLIERS)}}}")
+    if "link_attachment" in form and kind != "TEXT":
+        raise refuse(100, "(#100) Param link_attachment is only allowed for text posts", kind="THApiException")
 
 
 def _length(text: str) -> int:
@@ -113,7 +126,7 @@ def _node(container: Container, person: Person, id: str, code: str, now_ms: int)
         "shortcode": code,
         "timestamp": instant(now_ms),
         "username": person.username,
-        "is_quote_post": False,
+        "is_quote_post": "quote_post_id" in container.form,
     }
 
 

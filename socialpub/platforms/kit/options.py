@@ -105,4 +105,4 @@ def _choices(annotation: object, default: object) -> tuple[tuple[str, str], ...]
 def _words(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value).replace("_", " ").lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(value)).replace("_", " ").lower()

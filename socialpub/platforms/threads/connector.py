@@ -40,7 +40,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import to_record, to_text
-from socialpub.platforms.kit.options import DigitId, PlatformOptions
+from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import count_with
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import (
@@ -80,11 +80,19 @@ class ThreadsSite(MetaSite):
 
 
 class ThreadsOptions(PlatformOptions):
-    """Options of a Threads target. `replyToId`: the post to reply to."""
+    """Options of a Threads target: topic, link card, repliers, reply and quote."""
 
     SOURCE = "developers.facebook.com/docs/threads/reference/publishing"
     platform: Literal["threads"] = "threads"
     reply_to_id: DigitId = Field("", title="Reply to", description="The id of the post to reply to.")
+    quote_post_id: DigitId = Field("", title="Quote", description="The id of the post to quote.")
+    topic_tag: OptionText = Field("", max_length=1024, title="Topic", description="The topic of the post, without `#`.")
+    link_attachment: AbsoluteUrl = Field(
+        "", title="Link", description="The web page to show as a card, in a post without media."
+    )
+    reply_control: Literal[
+        "everyone", "accounts_you_follow", "mentioned_only", "parent_post_author_only", "followers_only"
+    ] = Field("everyone", title="Who may reply", description="Whose replies Threads accepts, besides the author's.")
 
 
 _POST_ADDRESS = re.compile(r"https://(?:www\.)?threads\.(?:com|net)/@[\w.]{1,30}/post/([\w-]{1,64})/?")
@@ -227,7 +235,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
 
 def _plan_containers(draft: Draft, answers: str | None) -> ContainerPlan:
     said: Form = {"text": draft.text} if draft.text else {}
-    head = said | ({"reply_to_id": str(answers)} if answers else {})
+    head = said | ({"reply_to_id": str(answers)} if answers else {}) | _build_option_form(draft)
     kind = "TEXT" if not draft.items else draft.items[0].kind.upper() if len(draft.items) == 1 else "CAROUSEL"
     plan = {
         "text": draft.text,
@@ -241,6 +249,18 @@ def _plan_containers(draft: Draft, answers: str | None) -> ContainerPlan:
         return ContainerPlan(pieces, {"media_type": "CAROUSEL", **head}, plan, patience)
     piece = _container_form(draft.items[0]) if draft.items else {"media_type": "TEXT"}
     return ContainerPlan((piece | head,), None, plan, patience)
+
+
+_PARAMETERS = {
+    "topicTag": "topic_tag",
+    "linkAttachment": "link_attachment",
+    "replyControl": "reply_control",
+    "quotePostId": "quote_post_id",
+}
+
+
+def _build_option_form(draft: Draft) -> Form:
+    return {name: str(draft.options[key]) for key, name in _PARAMETERS.items() if key in draft.options}
 
 
 def _container_form(item: DraftMedia) -> Form:

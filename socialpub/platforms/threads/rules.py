@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from socialpub.platforms.contract import MediaLimits, Rule
+from collections.abc import Iterable
+
+from socialpub.platforms.contract import MediaLimits, Rule, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
     alt_texts,
     at_most,
     has_media,
+    is_web_url,
+    limit_number,
+    matches,
     max_characters,
     media_count,
     not_blank,
+    option,
     url_public,
 )
 from socialpub.platforms.kit.lazy_patterns import compile_lazily
@@ -27,7 +33,7 @@ from socialpub.platforms.kit.media_checks import (
     width_max,
 )
 from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_documents_rule
-from socialpub.platforms.kit.text import find_links, split_clusters, utf8_bytes
+from socialpub.platforms.kit.text import find_links, is_blank, split_clusters, utf8_bytes
 
 _POSTS = "developers.facebook.com/documentation/threads/posts"
 _OVERVIEW = "developers.facebook.com/documentation/threads/overview"
@@ -57,8 +63,19 @@ def threads_length_strict(text: str) -> int:
     return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else len(part) for part in split_clusters(text))
 
 
-def _different_links(text: str) -> int:
-    return len(set(find_links(text)))
+def _count_links(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
+    """Count the different links of the text and the card."""
+    attached = subject.draft.options.get("linkAttachment")
+    found = len(set(find_links(subject.draft.text)) | ({attached} if attached else set()))
+    return (RuleViolation(f"This one has {found}."),) if found > limit_number(rule) else ()
+
+
+def _is_topic(tag: str) -> bool:
+    return not is_blank(tag) and not any(char in ".&" for char in tag)
+
+
+def _link_alone(_: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
+    return (RuleViolation(),) if subject.draft.items and "linkAttachment" in subject.draft.options else ()
 
 
 RULES: tuple[Rule, ...] = (
@@ -84,11 +101,45 @@ RULES: tuple[Rule, ...] = (
         "threads.text.link_max",
         "cheap",
         "A Threads post can have at most {limit} different links.",
-        "Remove links.",
+        "Remove links. `options.linkAttachment` counts as one that is not in the text.",
         _POSTS,
-        at_most(_different_links),
+        _count_links,
         5,
         "links",
+    ),
+    Rule(
+        "threads.topic_tag.max_graphemes",
+        "cheap",
+        "A topic on Threads can have at most {limit} characters.",
+        "Shorten `options.topicTag`.",
+        _POSTS,
+        max_characters(option("topicTag")),
+        50,
+        "graphemes",
+    ),
+    Rule(
+        "threads.topic_tag.format",
+        "cheap",
+        "A topic on Threads cannot be blank, and cannot contain a full stop or `&`.",
+        "Change `options.topicTag`, or leave it out.",
+        _POSTS,
+        matches(_is_topic, option("topicTag")),
+    ),
+    Rule(
+        "threads.link_attachment.http",
+        "cheap",
+        "The link of a Threads post must be an absolute http or https URL.",
+        "Give `options.linkAttachment` as https://…",
+        _POSTS,
+        matches(is_web_url, option("linkAttachment")),
+    ),
+    Rule(
+        "threads.link_attachment.text_only",
+        "cheap",
+        "A Threads post with media can have no link card.",
+        "Remove `options.linkAttachment`, or the media.",
+        _POSTS,
+        _link_alone,
     ),
     Rule(
         "threads.media.count_max",

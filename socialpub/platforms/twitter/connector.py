@@ -54,7 +54,15 @@ def _body(draft: Draft, ids: list[str]) -> Json:
         body["reply"] = {"in_reply_to_tweet_id": answered}
     if quoted:
         body["quote_tweet_id"] = quoted
-    return body
+    return body | _build_settings(draft)
+
+
+def _build_settings(draft: Draft) -> Json:
+    """Build the parameters of options; X has none for replies by everyone."""
+    names = {"communityId": "community_id", "madeWithAi": "made_with_ai", "paidPartnership": "paid_partnership"}
+    found = {name: draft.options[key] for key, name in names.items() if draft.options.get(key)}
+    repliers = draft.options.get("replySettings", "everyone")
+    return found | ({} if repliers == "everyone" else {"reply_settings": repliers})
 
 
 def _find_id(previous: PreviousPiece) -> str:

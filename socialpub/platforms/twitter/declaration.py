@@ -47,12 +47,26 @@ class TwitterSite(Site):
 
 
 class TwitterOptions(PlatformOptions):
-    """Options of an X target: the post to reply to, or to quote."""
+    """Options of an X target: repliers, community, disclosures, reply and quote."""
 
     SOURCE = "docs.x.com/x-api/posts/manage-tweets/integrate"
     platform: Literal["twitter"] = "twitter"
     reply_to_tweet_id: DigitId = Field("", title="Reply to", description="The id of the post to reply to.")
-    quote_tweet_id: DigitId = Field("", title="Quote", description="The id of the post to quote.")
+    quote_tweet_id: DigitId = Field(
+        "", title="Quote", description="The id of the post to quote. X allows it to enterprise apps only."
+    )
+    reply_settings: Literal["everyone", "following", "mentionedUsers", "subscribers", "verified"] = Field(
+        "everyone",
+        title="Who may reply",
+        description="Besides the author. In a thread, it applies to the first post.",
+    )
+    community_id: DigitId = Field("", title="Community", description="The id of the community to publish in.")
+    made_with_ai: bool = Field(
+        False, title="Made with AI", description="Disclose media made with AI, in every post of a thread."
+    )
+    paid_partnership: bool = Field(
+        False, title="Paid partnership", description="Disclose a paid partnership, in every post of a thread."
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -77,7 +91,7 @@ PLATFORM = Platform(
     count=_count,
     site=TwitterSite,
     # A reply within milliseconds may be refused: the new post is not visible yet.
-    thread=ThreadSupport(POST_ADDRESS, pause=2.0),
+    thread=ThreadSupport(POST_ADDRESS, options=("madeWithAi", "paidPartnership"), pause=2.0),
     version="v2",
     version_probe=VersionProbe("2/users/me"),
     alt_text=("image",),

@@ -53,6 +53,7 @@ class _PostRequest(BaseModel):
     reply: _Reply | None = None
     quote_tweet_id: StrictStr | None = Field(None, pattern=_DIGITS)
     reply_settings: Literal["following", "mentionedUsers", "subscribers", "verified"] | None = None
+    community_id: StrictStr | None = Field(None, pattern=_DIGITS)
     made_with_ai: StrictBool = False
     paid_partnership: StrictBool = False
 

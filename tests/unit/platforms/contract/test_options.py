@@ -37,11 +37,14 @@ VALID: list[tuple[str, dict[str, Any]]] = [
     ("pinterest", {"destinationUrl": "no url at all, " + "a" * 4000}),
     ("threads", {"replyToId": "1"}),
     ("threads", {"replyToId": "9" * 19}),
+    ("threads", {"topicTag": "a b", "linkAttachment": "https://a.example", "replyControl": "mentioned_only"}),
+    ("threads", {"quotePostId": "1", "replyControl": "everyone"}),
     ("tiktok", {"privacy": "mutual_follow_friend", "disableComment": True, "disableDuet": False}),
     ("tiktok", {"privacy": "self_only", "disableStitch": True, "brandContentToggle": True, "brandOrganicToggle": True}),
     ("tiktok", {"privacy": "public_to_everyone", "title": "T"}),
     ("twitter", {"replyToTweetId": "0"}),
     ("twitter", {"quoteTweetId": "9" * 19}),
+    ("twitter", {"replySettings": "mentionedUsers", "communityId": "1", "madeWithAi": True, "paidPartnership": True}),
     *((name, {}) for name in PLATFORMS),
     *((name, {"platform": name}) for name in PLATFORMS),
 ]
@@ -110,11 +113,19 @@ INVALID: list[tuple[str, dict[str, Any], str]] = [
     ("threads", {"replyToId": "12\n"}, "replyToId"),
     ("threads", {"replyToId": "١٢"}, "replyToId"),
     ("threads", {"replyToId": 12}, "replyToId"),
+    ("threads", {"topicTag": "a" * 1025}, "topicTag"),
+    ("threads", {"linkAttachment": "a.example"}, "linkAttachment"),
+    ("threads", {"replyControl": "nobody"}, "replyControl"),
+    ("threads", {"quotePostId": "C1"}, "quotePostId"),
     ("tiktok", {"privacy": "PUBLIC_TO_EVERYONE"}, "privacy"),
     ("tiktok", {"disableDuet": "false"}, "disableDuet"),
     ("twitter", {"replyToTweetId": "-1"}, "replyToTweetId"),
     ("twitter", {"quoteTweetId": 20}, "quoteTweetId"),
     ("twitter", {"replyToTweetId": "1", "quoteTweetId": "2"}, ""),
+    ("twitter", {"replySettings": "mentioned_users"}, "replySettings"),
+    ("twitter", {"communityId": "cats"}, "communityId"),
+    ("twitter", {"madeWithAi": "yes"}, "madeWithAi"),
+    ("twitter", {"paidPartnership": 1}, "paidPartnership"),
 ]
 
 
@@ -176,7 +187,7 @@ def test_each_platform_has_exactly_the_options_of_the_specification() -> None:
         ],
         "linkedin": ["documentTitle", "reshareDisabled", "visibility"],
         "pinterest": ["boardId", "boardSectionId", "coverImageUrl", "destinationUrl", "title"],
-        "threads": ["replyToId"],
+        "threads": ["linkAttachment", "quotePostId", "replyControl", "replyToId", "topicTag"],
         "tiktok": [
             "brandContentToggle",
             "brandOrganicToggle",
@@ -186,7 +197,14 @@ def test_each_platform_has_exactly_the_options_of_the_specification() -> None:
             "privacy",
             "title",
         ],
-        "twitter": ["quoteTweetId", "replyToTweetId"],
+        "twitter": [
+            "communityId",
+            "madeWithAi",
+            "paidPartnership",
+            "quoteTweetId",
+            "replySettings",
+            "replyToTweetId",
+        ],
     }
 
 

@@ -178,6 +178,10 @@ ADDED_RULES = {
     "linkedin.document.size_max": ("deep", "error"),
     **{f"{name}.media.document_unsupported": ("cheap", "error") for name in EIGHT if name != "linkedin"},
     "pinterest.board_section.unknown": ("upstream", "error"),
+    "threads.topic_tag.max_graphemes": ("cheap", "error"),
+    "threads.topic_tag.format": ("cheap", "error"),
+    "threads.link_attachment.http": ("cheap", "error"),
+    "threads.link_attachment.text_only": ("cheap", "error"),
     **{f"{name}.thread.unsupported": ("cheap", "error") for name in EIGHT if PLATFORMS[name].thread is None},
 }
 ADDED_WARNINGS = {"animation_still"}

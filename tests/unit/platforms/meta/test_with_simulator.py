@@ -444,6 +444,36 @@ def test_a_reply_is_a_comment_in_the_thread(line: Line) -> None:
     assert line.posted() == [("post", "first", 0), ("comment", "second", 0)]
 
 
+@pytest.mark.parametrize("line", ["threads"], indirect=True)
+def test_the_options_of_threads_reach_the_post(line: Line) -> None:
+    first = line.send(line.prepared(line.draft("first")))
+    options = {"topicTag": "Cats", "replyControl": "followers_only", "quotePostId": first.remote_id}
+    plan = line.prepared(line.draft("words", linkAttachment="https://a.example/", **options))
+    since = line.clock.now_ms()
+    post = line.send(plan)
+    assert line.settle(plan, since) == post
+    _, entry = line.simulator.lab.ledger.posts("threads")
+    form = {"topic_tag": "Cats", "reply_control": "followers_only", "quote_post_id": first.remote_id}
+    assert entry.request.items() >= (form | {"link_attachment": "https://a.example/"}).items()
+
+
+@pytest.mark.parametrize("line", ["threads"], indirect=True)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"topicTag": "a.b"},
+        {"topicTag": "a" * 51},
+        {"quotePostId": "1"},
+        {"linkAttachment": "https://a.example/", "picture": True},
+    ],
+)
+def test_what_threads_refuses_of_the_options_is_a_refusal(line: Line, options: dict[str, Any]) -> None:
+    items = (line.item(),) if options.pop("picture", False) else ()
+    with pytest.raises(ApiError) as caught:
+        line.prepared(line.draft("words", *items, **options))
+    assert (caught.value.code, caught.value.outcome) == ("platform_rejected", Outcome.REJECTED)
+
+
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
 def test_the_same_words_twice_are_a_duplicate_to_facebook(line: Line) -> None:
     line.send(line.prepared(line.draft()))

@@ -38,7 +38,7 @@ from tests.support.platforms.media_rule_cases import (
     shape,
 )
 from tests.support.platforms.meta_calls import STAMP, graph_refusal, image, make_upstream, video
-from tests.support.platforms.rule_cases import CLIP, FAMILY, NO_TEXT, PUBLIC, Cases, alt
+from tests.support.platforms.rule_cases import BLANK, CLIP, FAMILY, NO_TEXT, PIC, PUBLIC, Cases, alt, option
 from tests.support.platforms.rule_drafts import clip, images, photo, scene
 from tests.support.platforms.scripted_upstream import LOST, NOW, UNREACHED, ExpectedCall, check_finished, make_response
 
@@ -155,6 +155,18 @@ def test_a_reply_names_its_parent_and_counts_against_the_quota_of_replies() -> N
     up = make_upstream(threads.PLATFORM, quota(fields=fields), make(TEXT | {"reply_to_id": "77"}), ask(), ask())
     ready, _ = walked(up, draft(replyToId="77"))
     assert ready.plan == PLAN | {"list": "replies"}
+
+
+def test_the_options_are_parameters_of_the_post_and_not_of_its_items() -> None:
+    options = {"topicTag": "Cats", "replyControl": "mentioned_only", "quotePostId": "78"}
+    form = {"topic_tag": "Cats", "reply_control": "mentioned_only", "quote_post_id": "78"}
+    link = {"linkAttachment": "https://a.example/"}
+    text = make(TEXT | form | {"link_attachment": "https://a.example/"})
+    walked(make_upstream(threads.PLATFORM, quota(), text, ask(), ask()), draft(**options, **link))
+    item = {"media_type": "IMAGE", "image_url": "https://cdn.example.com/a.jpg", "is_carousel_item": "true"}
+    whole = {"media_type": "CAROUSEL", "text": "hello", "children": "901,902"}
+    calls = (make(item, "901"), make(item, "902"), ask(id="901"), ask(id="902"), make(whole | form), ask(), ask())
+    walked(make_upstream(threads.PLATFORM, quota(), *calls), draft("hello", image(), image(), **options))
 
 
 BEFORE = {"id": "77", "text": "before", "media_type": "TEXT_POST", "shortcode": "C7", "timestamp": STAMP}
@@ -612,6 +624,7 @@ def test_only_a_token_that_is_over_asks_for_a_new_connection(
 
 # --- Rules -----------------------------------------------------------------------------------------------------------
 
+LINKS = " ".join(f"https://a.example/{n}" for n in range(5))
 RULE_CASES: Cases = {
     "threads.text.required": NO_TEXT,
     "threads.text.max_graphemes": (
@@ -635,8 +648,25 @@ RULE_CASES: Cases = {
         [
             scene(" ".join(f"https://a.example/{n}" for n in range(5)) + " https://a.example/1. (https://a.example/2)"),
             scene("a.example " * 6),
+            scene(LINKS, options={"linkAttachment": "https://a.example/4"}),
         ],
-        [scene(" ".join(f"http://a.example/{n}" for n in range(6)))],
+        [
+            scene(" ".join(f"http://a.example/{n}" for n in range(6))),
+            scene(LINKS, options={"linkAttachment": "https://a.example/5"}),
+        ],
+    ),
+    "threads.topic_tag.max_graphemes": ([option("topicTag", FAMILY * 50)], [option("topicTag", "a" * 51)]),
+    "threads.topic_tag.format": (
+        [option("topicTag", "Cats, dogs #1")],
+        [option("topicTag", tag) for tag in ("", BLANK, "a.b", "a & b")],
+    ),
+    "threads.link_attachment.http": (
+        [option("linkAttachment", "HTTP://a.example"), scene()],
+        [option("linkAttachment", "ftp://a.example/x"), option("linkAttachment", "https://")],
+    ),
+    "threads.link_attachment.text_only": (
+        [option("linkAttachment", "https://a.example"), scene("", PIC)],
+        [option("linkAttachment", "https://a.example", PIC), option("linkAttachment", "https://a.example", CLIP)],
     ),
     "threads.media.count_max": ([scene("", *images(19), CLIP)], [scene("", *images(20), CLIP)]),
     "threads.media.alt_text_max_graphemes": (

@@ -93,6 +93,17 @@ TEXTS = [
     (draft(), {"text": "hello"}),
     (draft("hello", replyToTweetId="77"), {"text": "hello", "reply": {"in_reply_to_tweet_id": "77"}}),
     (draft("hello", quoteTweetId="78"), {"text": "hello", "quote_tweet_id": "78"}),
+    (
+        draft("hello", replySettings="mentionedUsers", communityId="5", madeWithAi=True, paidPartnership=True),
+        {
+            "text": "hello",
+            "reply_settings": "mentionedUsers",
+            "community_id": "5",
+            "made_with_ai": True,
+            "paid_partnership": True,
+        },
+    ),
+    (draft("hello", replySettings="everyone", madeWithAi=False, paidPartnership=False), {"text": "hello"}),
 ]
 
 

@@ -103,6 +103,13 @@ def test_answers_and_quotes_are_found_again(line: Line) -> None:
     assert line.posted() == [("post", "first", 0), ("comment", "yes", 0), ("post", "see", 0)]
 
 
+def test_the_options_reach_x(line: Line) -> None:
+    line.publish("hi", replySettings="following", communityId="5", madeWithAi=True, paidPartnership=True)
+    (entry,) = line.simulator.lab.ledger.entries("twitter")
+    settings = {"reply_settings": "following", "community_id": "5", "made_with_ai": True, "paid_partnership": True}
+    assert entry.request == {"text": "hi"} | settings
+
+
 def test_a_new_post_is_missing_from_the_list_for_a_while(line: Line) -> None:
     line.simulator.lab.configure(list_lag_ms=5000)
     plan, since = line.prepared(line.draft()), line.clock.now_ms()
