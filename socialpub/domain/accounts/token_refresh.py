@@ -120,7 +120,9 @@ def _select_due(service: AppContext, platform: Platform) -> Iterable[AccountRow]
     before = int(policy.refresh_before * 1000)
     ends_soon = Account.token_expires_at <= now + before
     if before < DAY_MS:
-        # Short-lived tokens are refreshed only for posts that need them, not around the clock.
+        # Short-lived tokens are refreshed only for posts that need them, not around the clock, and in the second half
+        # of their life.
+        ends_soon &= (Account.token_expires_at - now) * 2 <= Account.token_expires_at - Account.renewed_at
         ends_soon &= SQL(f'"t1"."id" IN ({maintenance.FIND_DUE_ACCOUNTS})', (now + before,))
     idle = Account.renewed_at <= now - int(policy.keep_alive * 1000) if policy.keep_alive else None
     query = Account.select().where(

@@ -37,7 +37,7 @@ from socialpub.store.schema.models import Account, Intent, find_row, get_row
 log = logging.getLogger("socialpub.tokens")
 
 HOUR_MS = 3600 * 1000
-REFRESHES_PER_HOUR_MAX = 2  # per account and hour, counting those that the platform answered
+REFRESHES_PER_HOUR_MAX = 2  # per account and hour: refused ones, and those of tokens that were not about to expire
 CLAIM_MS = 300_000  # longer than all calls of a refresh may take
 POLL_SECONDS = 0.2  # polling interval for another process's refresh
 REASON_MAX = 500
@@ -104,7 +104,7 @@ def build_columns(
         "renewal_at": None,
         "renewing": None,
         "renewing_until": None,
-        "renewals": _append_refresh(service, before) if before else None,
+        "renewals": _count_successful(service, before) if before else None,
         "renewal_refused_at": None,
         "status": "expiring" if warned else "active",
         "revoked_reason": None,
@@ -325,7 +325,7 @@ def _attribute_refusal(service: AppContext, tx: Tx, row: AccountRow, error: ApiE
 
 
 def _check_frequency(service: AppContext, row: AccountRow) -> None:
-    """Raise ApiError after two answered refreshes of the account within the hour."""
+    """Raise ApiError after two counted refreshes of the account within the hour."""
     recent = _list_recent(service, row)
     if len(recent) >= REFRESHES_PER_HOUR_MAX:
         wait = (recent[-REFRESHES_PER_HOUR_MAX] + HOUR_MS - service.now_ms) // 1000 + 1
@@ -334,8 +334,20 @@ def _check_frequency(service: AppContext, row: AccountRow) -> None:
 
 
 def _list_recent(service: AppContext, row: AccountRow) -> list[int]:
-    """List the times of the account's answered refreshes within the hour."""
+    """List the times of the account's counted refreshes within the hour."""
     return [at for at in json.loads(row["renewals"] or "[]") if at > service.now_ms - HOUR_MS]
+
+
+def _count_successful(service: AppContext, before: AccountRow) -> str:
+    """Count a successful refresh, unless its time had come.
+
+    Tokens that live for minutes are refreshed for each post.
+    """
+    seconds, ends = platforms.platform(before["platform"]).refresh_policy.refresh_before, before["token_expires_at"]
+    is_due = ends is not None and ends <= service.now_ms + int(seconds * 1000)
+    if is_due and seconds * 1000 < DAY_MS:
+        return json.dumps(_list_recent(service, before))
+    return _append_refresh(service, before)
 
 
 def _append_refresh(service: AppContext, row: AccountRow) -> str:

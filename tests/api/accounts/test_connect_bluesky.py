@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -90,6 +91,15 @@ def test_posts_go_out_with_bound_tokens_before_and_after_a_renewal(office: Conne
     sent = [call.headers for call in office.server.lab.lab.calls if call.operation.startswith("com.atproto.repo.put")]
     assert {headers["authorization"].partition(" ")[0] for headers in sent} == {"DPoP"}
     assert all("dpop" in headers for headers in sent)
+
+
+def test_tokens_of_minutes_are_renewed_as_often_as_posts_need_them(office: ConnectSession) -> None:
+    office.upstream.quirks = replace(office.upstream.quirks, access_seconds=300)
+    for number in range(5):
+        office.server.skip(HOUR if number == 0 else 301)
+        assert publish(office, f"post {number}")["status"] == "published"
+    assert posts(office) == [f"post {number}" for number in range(5)]
+    assert office.calls(TOKEN) == 10  # each is told a new nonce first
 
 
 def test_fifty_who_need_new_tokens_at_once_ask_once(office: ConnectSession) -> None:

@@ -63,6 +63,16 @@ def test_tokens_of_hours_are_renewed_for_posts_that_will_want_them(
     assert look(home) == calls
 
 
+def test_tokens_of_minutes_are_renewed_in_the_second_half_of_their_life(make: Make) -> None:
+    home = make(HOURS, access_seconds=600)
+    home.post_due(899)
+    asked = []
+    for _ in range(14):
+        asked.append(look(home))
+        home.skip(60)
+    assert asked == [0] * 5 + [1] + [0] * 4 + [1] + [0] * 3
+
+
 @pytest.mark.parametrize(("days", "calls"), [(6.99, 0), (7, 1)])
 def test_tokens_that_die_unused_are_renewed_now_and_then(make: Make, days: float, calls: int) -> None:
     home = make(MONTHS, access_seconds=60 * 86_400)
