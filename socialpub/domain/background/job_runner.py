@@ -59,7 +59,7 @@ class JobRunner:
                 log.exception("an immediate batch could not be started; it is retried within a minute")
                 for claim in group:
                     if claim.key in taken:
-                        self._jobs.lanes.leave(claim.lane)
+                        self._jobs.groups.leave(claim.lane)
                     self._jobs.drop(claim)
 
     def _build_handler(self, kind: JobKind) -> Callable[[Claim], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,7 @@ from socialpub.store.database import Tx
 from socialpub.store.engine.sqlite import failed_future, unavailable_error
 from socialpub.store.jobs.leases import Claim
 from socialpub.store.schema.models import Account, Attempt, Intent, Job, Post
-from tests.support.app_server import AppServer, Person, format_instant, sleep_briefly
+from tests.support.app_server import AppServer, Person, blocked_writer, format_instant, sleep_briefly
 from tests.support.media_files import picture
 from tests.support.soak.soak_world import wait_for
 
@@ -51,6 +52,20 @@ def test_account_ended_by_acceptance_is_not_sent_to(
     while server.service.jobs.held():
         sleep_briefly()
     assert wait_for(lambda: server.service.jobs.groups.try_enter(alice.bluesky, rested=True), 30)
+
+
+def test_a_post_accepted_when_its_pool_is_closed_holds_nothing(server: AppServer, alice: Person) -> None:
+    """Its job continues it at the next start: here it must not make the stop wait, nor the account seem busy."""
+    jobs, body = server.service.jobs, {"text": "too late", "targets": [{"accountId": alice.bluesky}]}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        with blocked_writer(server.service.db):
+            answer = pool.submit(alice.api.post, "/v1/posts", json=body, headers={"Prefer": "respond-async"})
+            assert wait_for(lambda: alice.bluesky in jobs.groups.closed()[0], 30)
+            server.service.executors.immediate.shutdown(wait=False)
+        assert answer.result().json()["results"][0]["status"] == "publishing"
+    assert not jobs.is_busy
+    assert jobs.groups.try_enter(alice.bluesky)
+    assert [row["epoch"] for row in server.rows(Job)] == [jobs.epoch]
 
 
 CONTENTS: tuple[dict[str, Any], ...] = (
