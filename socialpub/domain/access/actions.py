@@ -108,7 +108,7 @@ def _write_result(tx: Tx, action: BoundAction) -> tuple[ActionResult, idempotenc
     result = action.run(tx)
     if result.is_audited:
         audit_log.record(who.service, tx, who.audit, result.subject or _get_body_id(result.body))
-    response = idempotency.StoredResponse(result.status, dumps(result.body))
+    response = idempotency.StoredResponse(result.status, dumps(result.body), batch=result.batch)
     idempotency.insert(who.service, tx, who.key, response, secret=result.secret)
     return result, response
 

@@ -43,6 +43,7 @@ class ActionResult:
 
     `subject`: id of the row created or changed; default: the body's `id`.
     `secret`: the body shows a secret, so the stored response is encrypted.
+    `batch`: id of the batch that the body shows.
     `after`: awaited after the commit.
     `is_audited`: something changed, so the action goes into the audit log.
     """
@@ -51,6 +52,7 @@ class ActionResult:
     status: int = 200
     subject: str | None = None
     secret: bool = False
+    batch: str | None = None
     after: Callable[[], Awaitable[object]] | None = field(default=None, compare=False)
     is_audited: bool = True
 

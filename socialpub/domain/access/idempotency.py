@@ -173,6 +173,7 @@ def build_row(
     now, body = service.now_ms, _encrypt_body(service, key.id, response, secret=secret) if response else None
     ends = now + int(service.runtime.settings.retention.idempotency * 1000)
     status = response.status if response else None
+    batch = batch or (response.batch if response else None)
     return key.id, key.organization, key.fingerprint, status, body, int(secret), batch, now, ends
 
 

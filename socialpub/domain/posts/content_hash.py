@@ -19,6 +19,7 @@ from socialpub.store.queries import acceptance
 
 NO_CONTENT = frozenset(("targets", "scheduledAt", "slot", "publishNow", "profileId", "onDuplicate", "externalId"))
 """Fields of a request that are not defaults of its targets."""
+_SHARED = set(BatchRequest.model_fields) - {"targets"}  # not what a check adds, such as `deep`
 
 
 class MediaContent(NamedTuple):
@@ -43,7 +44,7 @@ def hash_content(request: BatchRequest, accounts: Sequence[str], media: Mapping[
 
     `accounts`: the account of each target.
     """
-    shared = request.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"targets"})
+    shared = request.model_dump(mode="json", by_alias=True, exclude_unset=True, include=_SHARED)
     defaults = {name: value for name, value in shared.items() if name not in NO_CONTENT}
     targets = [
         _normalize({**defaults, **_dump_target(target), "accountId": account}, media)

@@ -12,6 +12,7 @@ from socialpub.base.runtime import format_iso
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
+from socialpub.domain.access.idempotency import StoredResponse
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import cursors, events
@@ -403,20 +404,10 @@ def check_publishable(service: AppContext, row: PostDraftRow) -> None:
         raise rule_error("draft.approval", "The draft is not approved, and this server publishes only approved drafts.")
 
 
-def _mark_published(tx: Tx, seen: PostDraftRow, plan: BatchPlan) -> None:
-    """Mark a draft as published, in the transaction that writes its batch.
-
-    `seen`: the row that the batch was made of. Raises ApiError `draft.changed`, `draft.approval`.
-    """
-    who = plan.who
-    row = find_open(who.scope, seen["id"])
-    if row["content"] != seen["content"]:
-        raise rule_error("draft.changed")
-    digest = draft_contents.compute_digest(plan.request, [target.resolved for target in plan.targets])
-    if who.service.runtime.settings.publishing.approval and row["approved_digest"] != digest:  # None: not approved
-        raise rule_error("draft.approval", "What would be published now is not what was approved.")
+def _mark_published(tx: Tx, who: Actor, row: PostDraftRow, batch: str) -> None:
+    """Mark a draft as published, in the transaction that writes its batch."""
     gone = {"link_digest": None, "link_ends_at": None}
-    _update(tx, who, row["id"], {"status": "published", "batch": plan.batch, "note": None, "problems": "[]", **gone})
+    _update(tx, who, row["id"], {"status": "published", "batch": batch, "note": None, "problems": "[]", **gone})
     sql.execute(statements.DELETE_MEDIA, (sql.dump_json([row["id"]]),))  # the posts need the files now
     sql.execute(statements.DELETE_OLD_PUBLISHED, (row["organization"], PUBLISHED_MAX))
 
@@ -437,5 +428,25 @@ class DraftPublication:
 
     def record(self, tx: Tx, plan: BatchPlan) -> None:
         """Mark the draft as published. Raises ApiError if it has changed since it was read."""
-        assert self._seen is not None, "the batch was made of it"
-        _mark_published(tx, self._seen, plan)
+        row, service = self._find_unchanged(), plan.who.service
+        digest = draft_contents.compute_digest(plan.request, [target.resolved for target in plan.targets])
+        if service.runtime.settings.publishing.approval and row["approved_digest"] != digest:  # None: not approved
+            raise rule_error("draft.approval", "What would be published now is not what was approved.")
+        _mark_published(tx, plan.who, row, plan.batch)
+
+    def adopt(self, tx: Tx, who: Actor, earlier: StoredResponse) -> ActionResult:
+        """Mark the draft as published with the batch that has its external id and content already.
+
+        Returns `earlier`, which shows that batch. Raises as `record`.
+        """
+        assert earlier.batch is not None, "it shows a batch"
+        _mark_published(tx, who, self._find_unchanged(), earlier.batch)
+        return ActionResult(json.loads(earlier.body), earlier.status, batch=earlier.batch)
+
+    def _find_unchanged(self) -> PostDraftRow:
+        """Load the draft. Raises ApiError `draft.status`, `draft.changed`."""
+        assert self._seen is not None, "the request was made of it"
+        row = find_open(self._who.scope, self._seen["id"])
+        if row["content"] != self._seen["content"]:
+            raise rule_error("draft.changed")
+        return row

@@ -373,6 +373,13 @@ async def publish(call: RequestContext) -> HandlerResponse:
 async def publish_draft(call: RequestContext, draft: str, wait: float) -> idempotency.StoredResponse:
     """Publish a draft as POST /v1/posts would. Return the response after at most `wait` s."""
     publication = drafts.DraftPublication(call.actor, draft)
-    if call.key:
-        return await posts_api.publish_keyed(call, publication.read_request, wait, publication.record)
-    return await posts_api.publish_batch(call, publication.read_request, wait, None, publication.record)
+
+    async def run() -> idempotency.StoredResponse:
+        try:
+            return await posts_api.publish_batch(call, publication.read_request, wait, None, publication.record)
+        except idempotency.EarlierBatchError as error:
+            earlier = await posts_api.respond_with_batch(call, error.batch, wait)
+            adopted = await actions.respond(bind(call.actor, publication.adopt, earlier))
+            return adopted._replace(replayed=True)
+
+    return await (idempotency.run_once_unchecked(call.service, call.key, run) if call.key else run())

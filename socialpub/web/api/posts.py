@@ -247,21 +247,16 @@ async def publish(call: RequestContext) -> HandlerResponse:
             else _publish_unkeyed(call, read_request, wait.seconds)
         )
     except idempotency.EarlierBatchError as error:
-        answer = await _respond_with_batch(call, error.batch, wait.seconds)
+        answer = await respond_with_batch(call, error.batch, wait.seconds)
     applied = {} if answer.replayed else wait.headers
     return respond(answer, Location=f"/v1/batches/{answer.batch}", **applied)
 
 
-async def publish_keyed(
-    call: RequestContext, read_request: ReadRequest, wait: float, record: accept.RecordBatch | None = None
-) -> idempotency.StoredResponse:
-    """Publish once for the call's key. Return the response after at most `wait` seconds.
-
-    `record`: writes what belongs to the batch.
-    """
+async def publish_keyed(call: RequestContext, read_request: ReadRequest, wait: float) -> idempotency.StoredResponse:
+    """Publish once for the call's key. Return the response after at most `wait` seconds."""
     assert call.key is not None, "checked by the caller"
     return await idempotency.run_once_unchecked(
-        call.service, call.key, lambda: publish_batch(call, read_request, wait, None, record)
+        call.service, call.key, lambda: publish_batch(call, read_request, wait, None)
     )
 
 
@@ -297,7 +292,7 @@ async def _join_batch(
     return batches.build_joined_response(await _wait_for_batch(call, str(found.batch), wait))
 
 
-async def _respond_with_batch(call: RequestContext, batch: str, wait: float) -> idempotency.StoredResponse:
+async def respond_with_batch(call: RequestContext, batch: str, wait: float) -> idempotency.StoredResponse:
     """Return an earlier batch as it is, once it has ended or after `wait` seconds."""
     return batches.build_response(await _wait_for_batch(call, batch, wait))._replace(replayed=True)
 

@@ -19,6 +19,8 @@ from socialpub.store.engine import sql
 from socialpub.store.schema.models import Batch, Job, Media, Post
 from tests.support.app_server import UNLIMITED, Person, error_of, running_server, unchanged
 from tests.support.media_uploads import JPEG, stored_media
+from tests.support.post_drafts import PATH as DRAFTS
+from tests.support.post_drafts import new_draft, read_draft
 from tests.support.request_cast import RequestCast, inline_item
 
 NAMES = (f"case-{number}" for number in itertools.count())
@@ -181,6 +183,46 @@ def test_every_field_of_a_request_is_content_or_known_not_to_be() -> None:
 
 
 # --- Until every post is canceled ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [{}, {"deep": False}, {"plan": False}, {"plan": True}], ids=str)
+def test_a_check_of_the_same_content_is_valid_however_it_is_asked(
+    cast: RequestCast, name: str, how: dict[str, bool]
+) -> None:
+    sent = body(cast, name)
+    first = created(cast.alice.api.publish(sent))
+    answer = cast.alice.api.post("/v1/posts/validate", json=sent | how)
+    assert (answer.status_code, answer.json()["valid"]) == (200, True)
+    if how.get("plan"):
+        assert replayed(cast.alice.api.publish({"plan": answer.json()["plan"]["token"]})) == first
+
+
+@pytest.mark.parametrize("key", [None, "publish the draft"])
+def test_a_draft_of_the_same_content_becomes_its_batch(cast: RequestCast, name: str, key: str | None) -> None:
+    api, sent = cast.alice.api, body(cast, name)
+    first = created(api.publish(sent))
+    draft = new_draft(api, **sent)
+    assert draft["problems"] == []
+    headers = {} if key is None else {"Idempotency-Key": key}
+    path = f"{DRAFTS}/{draft['id']}/publish"
+    assert replayed(api.post(path, headers=headers)) == first
+    now = read_draft(api, draft["id"])
+    assert (now["status"], now["batchId"]) == ("published", first["id"])
+    with unchanged(cast.server):
+        again = api.post(path, headers=headers)
+    if key:
+        assert replayed(again) == first
+    else:
+        assert error_of(again)["rule"] == "draft.status"
+
+
+def test_sixteen_publications_of_a_draft_with_an_id_are_one(cast: RequestCast, name: str) -> None:
+    draft = new_draft(cast.alice.api, **body(cast, name))["id"]
+    path = f"{DRAFTS}/{draft}/publish"
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: cast.alice.api.post(path), range(16)))
+    assert sorted(answer.status_code for answer in answers) == [202] + [409] * 15
+    assert {error_of(answer)["rule"] for answer in answers if answer.status_code == 409} == {"draft.status"}
 
 
 def test_an_id_is_free_once_every_post_is_canceled(cast: RequestCast, name: str) -> None:
