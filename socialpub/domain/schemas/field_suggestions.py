@@ -66,7 +66,7 @@ SYNONYMS = (
         "draft drafts isdraft asdraft savedraft saveasdraft savetodraft drafttitle draftid dryrun dry isdryrun test"
         " testmode istest preview ispreview simulate simulation sandbox validate validateonly check checkonly"
         " verifyonly nopublish donotpublish dontpublish skippublish unpublished hold",
-        otherwise=f"nothing is kept as a draft; {VALIDATE_ADVICE}; {SCHEDULE_ADVICE}",
+        otherwise=f"{VALIDATE_ADVICE}; to keep it as a draft, send it to POST /v1/drafts; {SCHEDULE_ADVICE}",
         pattern=r"(?i)draft|dry.?run|preview",
     ),
     _build_synonyms(

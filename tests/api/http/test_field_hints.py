@@ -176,6 +176,11 @@ def test_a_time_or_a_trial_is_never_said_to_be_removed(place: list[str | int], c
         assert "remove" not in hint_of(corpus, body)["remediation"], name
 
 
+@pytest.mark.parametrize("name", ["draft", "is_draft", "saveToDraft"])
+def test_a_draft_is_sent_to_the_drafts(name: str, corpus: RequestCast) -> None:
+    assert "send it to POST /v1/drafts" in hint_of(corpus, corpus.body(**{name: True}))["remediation"]
+
+
 def test_a_trial_in_the_query_is_no_word_to_remove(corpus: RequestCast) -> None:
     answer = corpus.alice.api.post("/v1/posts?dryRun=true", json=corpus.body())
     assert answer.status_code == 400
