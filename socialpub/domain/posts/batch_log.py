@@ -10,7 +10,7 @@ from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.json_codec import dumps
 from socialpub.domain import post_states
 from socialpub.domain.access.actions import BoundAction
-from socialpub.domain.access.actor import ActionBody, Actor
+from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.access.preconditions import Resource
 from socialpub.domain.context.app_context import AppContext
@@ -166,12 +166,8 @@ async def prepare_edit(who: Actor, batch: str, request: BatchEditRequest, inline
         _check_takers(queued, request)
         return queued
 
-    def finish(tx: Tx) -> ActionBody:
-        if request.scheduled_at is not None:
-            sql.execute(statements.SET_TIME, (request.scheduled_at, batch))
-        return find(who.scope, batch).body
-
-    return edits.bind(who, await edits.prepare(who, find_queued, change, inline), finish)
+    plan = await edits.prepare(who, find_queued, change, inline)
+    return edits.bind(who, plan, lambda tx: find(who.scope, batch).body)
 
 
 async def prepare_move(who: Actor, batch: str, seen_ms: int, at_ms: int) -> BoundAction:
@@ -188,12 +184,8 @@ async def prepare_move(who: Actor, batch: str, seen_ms: int, at_ms: int) -> Boun
             edits.check_editable(who.service, row)
         return seen
 
-    def finish(tx: Tx) -> ActionBody:
-        if all(row["status"] != "queued" or row["scheduled_at"] == at_ms for row in _find_rows(who.scope, batch)):
-            sql.execute(statements.SET_TIME, (at_ms, batch))
-        return find(who.scope, batch).body
-
-    return edits.bind(who, await edits.prepare(who, find_seen, PostChange(None, None, at_ms=at_ms), {}), finish)
+    plan = await edits.prepare(who, find_seen, PostChange(None, None, at_ms=at_ms), {})
+    return edits.bind(who, plan, lambda tx: find(who.scope, batch).body)
 
 
 def list_due_at(scope: Scope, batch: str, at_ms: int | None) -> list[PostRow]:

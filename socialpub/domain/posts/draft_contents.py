@@ -110,6 +110,8 @@ def _list_problems(
     deep = preflight.list_stored_errors(service, target, facts)
     for error in {(error.rule, error.message): error for error in (*cheap, *deep)}.values():
         body = preflight.build_target_error(service, target, error)
+        if target.piece:
+            body["message"] = preflight.name_piece(target.piece, body["message"])
         yield {**body, "targetIndex": target.position, "accountId": target.account["id"]}
 
 

@@ -7,6 +7,7 @@ row, so a post goes out with the old content or with the new.
 
 from __future__ import annotations
 
+import bisect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ from socialpub.platforms.kit.rule_catalog import remove_duplicates
 from socialpub.store import casefold, search
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
+from socialpub.store.queries import batch_log
 from socialpub.store.rows import MediaRow, PostRow
 
 FindPosts = Callable[[], list[PostRow]]
@@ -168,18 +170,21 @@ def _draft_all(who: Actor, rows: Sequence[PostRow], change: PostChange) -> list[
     """Build the posts with their new content; call in a read or in the transaction."""
     candidates = request_lookup.look_up_accounts(who.scope, {row["account"] for row in rows})
     media = library.load_all(who.scope, targets.list_media_ids(change.media or ()))
+    firsts = [position for (position,) in sql.fetch_all(batch_log.FIND_TARGETS, (rows[0]["batch"],))]
     drafts = []
     for row in rows:
         candidate = candidates.get(row["account"])
         if candidate is None:
             raise ApiError("not_found", "The account of this post was disconnected in the meantime.")
-        drafts.append(_draft_post(who.service, row, candidate, media, change))
+        index = bisect.bisect(firsts, row["position"]) - 1  # of its target: the pieces of threads count no further
+        drafts.append(_draft_post(who.service, row, index, candidate, media, change))
     return drafts
 
 
 def _draft_post(
     service: AppContext,
     row: PostRow,
+    index: int,
     candidate: TargetCandidate,
     media: Mapping[str, MediaRow],
     change: PostChange,
@@ -202,9 +207,8 @@ def _draft_post(
         options = dict(targets.merge_options(candidate.defaults, change.options))
     items = tuple(targets.build_item(service, ref, assets) for ref in refs)
     draft = Draft(change.find_text(row), items, options, row["first_comment"])
-    target = ResolvedTarget(
-        row["position"], account, account["platform"], refs, assets, draft, candidate.connector_account
-    )
+    connector, piece = candidate.connector_account, row["thread_position"]
+    target = ResolvedTarget(index, account, account["platform"], refs, assets, draft, connector, piece)
     changed = _list_changed(row["text"], *before, target)
     history = _load_history(service, row, target, due_ms) if changed else PostHistory((None,), (0,))
     return _UncheckedEdit(row, target, changed, due_ms, history)
@@ -303,6 +307,8 @@ def _write(tx: Tx, who: Actor, plan: EditPlan) -> bool:
     search.remove(texts_changed)
     written = [_write_post(tx, who, edit, change, inline) for edit in edits]
     _move_pieces(tx, who, edits, change)
+    if change.at_ms is not None:
+        sql.execute(batch_log.SET_TIME, (change.at_ms, rows[0]["batch"]))
     search.add_again(texts_changed)
     fault_injection.hit("edit.before_commit")
     return any(written)

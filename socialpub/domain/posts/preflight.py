@@ -303,7 +303,7 @@ def check_duplicates(targets: Sequence[ResolvedTarget], before: Sequence[str | N
 
 def _list_repeats(targets: Sequence[ResolvedTarget], before: Sequence[str | None]) -> list[RepeatedText]:
     """List the targets with repeated texts, with references to the earlier ones."""
-    first: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, str], ResolvedTarget] = {}
     found: list[RepeatedText] = []
     for target, post in zip(targets, before, strict=True):
         if not target.draft.text:
@@ -313,9 +313,11 @@ def _list_repeats(targets: Sequence[ResolvedTarget], before: Sequence[str | None
             "accountId": target.account["id"],
             "platform": target.platform,
         }
-        repeat = first.setdefault((target.account["id"], target.draft.text), target.position)
-        if repeat != target.position:
-            found.append({**here, "sameAsTarget": repeat})
+        if target.piece:
+            here["threadPosition"] = target.piece
+        repeat = first.setdefault((target.account["id"], target.draft.text), target)
+        if repeat is not target:
+            found.append({**here, "sameAsTarget": repeat.position})
         elif post is not None:
             found.append({**here, "postId": post})
     return found
@@ -323,7 +325,9 @@ def _list_repeats(targets: Sequence[ResolvedTarget], before: Sequence[str | None
 
 def _describe_repeat(repeat: RepeatedText) -> str:
     where = f"post {repeat['postId']}" if "postId" in repeat else f"target {repeat['sameAsTarget']} of this request"
-    return f"Target {repeat['targetIndex']}: the account {repeat['accountId']} has this text already, see {where}."
+    piece = f", piece {repeat['threadPosition']} of its thread" if "threadPosition" in repeat else ""
+    target = f"Target {repeat['targetIndex']}{piece}"
+    return f"{target}: the account {repeat['accountId']} has this text already, see {where}."
 
 
 def _is_cap_near(service: AppContext, name: str, cap: PostingCap, at_ms: int) -> bool:
@@ -555,9 +559,14 @@ def _add_piece(first: ValidationResult, piece: ValidationResult, number: int) ->
     first.setdefault("thread", []).append({"valid": piece["valid"], "text": piece["text"]})
     first["valid"] &= piece["valid"]
     for error in piece["errors"]:
-        first["errors"].append({**error, "message": f"Piece {number} of the thread: {error['message']}"})
+        first["errors"].append({**error, "message": name_piece(number, error["message"])})
     for note in piece["warnings"]:
-        first["warnings"].append({**note, "message": f"Piece {number} of the thread: {note['message']}"})
+        first["warnings"].append({**note, "message": name_piece(number, note["message"])})
+
+
+def name_piece(number: int, message: str) -> str:
+    """Return the message about a piece of a thread, with the piece's number."""
+    return f"Piece {number} of the thread: {message}"
 
 
 def build_target_error(service: AppContext, target: ResolvedTarget, error: ApiError) -> ErrorBody:

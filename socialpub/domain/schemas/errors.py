@@ -58,6 +58,8 @@ class RepeatedText(TypedDict):
     """Target whose account already has its text, from the last 24 hours or the same request."""
 
     targetIndex: int
+    threadPosition: NotRequired[int]
+    """The piece of the target's thread, from 1; absent for the first."""
     accountId: str
     platform: PlatformName
     postId: NotRequired[str]

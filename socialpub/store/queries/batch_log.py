@@ -30,4 +30,10 @@ FIND_OF_POSTS = """
     SELECT post.batch, post.created_at, (SELECT min(first.number) FROM post AS first WHERE first.batch = post.batch)
     FROM json_each(?) AS hit CROSS JOIN post ON post.number = hit.value ORDER BY hit.key
 """
-SET_TIME = "UPDATE batch SET scheduled_at = ? WHERE id = ? AND scheduled_at IS NOT NULL"
+# The time of a scheduled batch, once all of its queued posts are due then.
+SET_TIME = """
+    UPDATE batch SET scheduled_at = ?1 WHERE id = ?2 AND scheduled_at IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM post WHERE post.batch = ?2 AND post.status = 'queued' AND post.scheduled_at <> ?1
+    )
+"""
+FIND_TARGETS = "SELECT position FROM post WHERE batch = ? AND thread_of IS NULL ORDER BY position"

@@ -106,6 +106,16 @@ def test_batches_are_listed_newest_first_with_the_filters_of_posts(world: Reques
 # --- Editing ---
 
 
+def test_a_batch_has_the_time_at_which_all_its_queued_posts_are_due(world: RequestCast) -> None:
+    batch = scheduled(world, world.target(), world.target(text="second"), world.target(text="third"))
+    first, second, third = post_ids(batch)
+    assert world.alice.api.delete(f"/v1/posts/{third}").status_code == 200
+    at = world.soon(9000)
+    for post, shown in ((first, batch["scheduledAt"]), (second, at)):
+        assert world.alice.api.patch(f"/v1/posts/{post}", json={"scheduledAt": at}).status_code == 200
+        assert read(world, batch["id"]).json()["scheduledAt"] == shown
+
+
 def test_an_edit_reaches_every_post_without_content_of_its_own(world: RequestCast) -> None:
     own = [inline_item(make_picture(), altText="own")]
     batch = scheduled(world, world.target(), world.target(text="mine"), world.target(media=own), text="old")

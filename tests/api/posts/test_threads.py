@@ -14,6 +14,7 @@ from socialpub.domain.posts import post_export
 from socialpub.platforms import PLATFORMS
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import MovableClock, error_of, format_instant, unchanged
+from tests.support.post_drafts import new_draft
 from tests.support.request_cast import inline_item, make_picture
 from tests.support.soak.soak_world import wait_for
 from tests.support.thread_posts import (
@@ -320,6 +321,20 @@ def test_any_piece_can_be_edited_before_its_time(threads: ThreadServer) -> None:
     assert [entry for entry in threads.chain("bluesky") if entry[0] in texts] == chained(*texts)
 
 
+def test_a_refused_edit_names_its_target_and_piece(threads: ThreadServer) -> None:
+    at = format_instant(threads.clock.now_ms() + 7_200_000)
+    body = threads.body("bluesky", *own("bluesky", "named", FIVE[:3]), scheduledAt=at)
+    body["targets"].append({"accountId": threads.alice.accounts["twitter"]["id"]})
+    rows = threads.thread(threads.alice.api.publish(body).json()["id"])
+    places = [(0, None), (0, 1), (0, 2), (1, None), (1, 1), (1, 2)]
+    for row, place in zip(rows, places, strict=True):
+        answer = threads.alice.api.patch(f"/v1/posts/{row['id']}", json={"text": "y" * 302})
+        (failure,) = error_of(answer)["platformResponse"]
+        assert (failure["targetIndex"], failure.get("threadPosition")) == place
+        assert error_of(answer)["message"].startswith(f"Target {place[0]} (")
+        assert (f", piece {place[1]} of its thread)" in error_of(answer)["message"]) == (place[1] is not None)
+
+
 def test_a_later_piece_cannot_be_moved(threads: ThreadServer) -> None:
     rows = scheduled(threads, "bluesky", "later")
     at = format_instant(threads.clock.now_ms() + 7_200_000)
@@ -412,6 +427,23 @@ def test_validation_counts_and_checks_each_piece(threads: ThreadServer) -> None:
     assert [error["rule"] for error in second["errors"]] == ["linkedin.thread.unsupported"]
     assert (answer.json()["valid"], first["valid"], second["valid"]) == (False, False, False)
     assert "thread" not in second
+
+
+def test_problems_of_a_draft_name_the_piece(threads: ThreadServer) -> None:
+    body = threads.body("bluesky", "fine", "fine too", "y" * 302)
+    (problem,) = new_draft(threads.alice.api, **body)["problems"]
+    assert (problem["targetIndex"], problem["rule"]) == (0, "bluesky.text.max_graphemes")
+    assert problem["message"].startswith("Piece 2 of the thread: ")
+
+
+def test_a_text_twice_in_a_thread_is_a_duplicate(threads: ThreadServer) -> None:
+    body = threads.body("bluesky", "again", "other", "again", onDuplicate="refuse")
+    with unchanged(threads):
+        answer = threads.alice.api.publish(body)
+    assert (answer.status_code, error_of(answer)["rule"]) == (409, "post.duplicate")
+    (repeat,) = error_of(answer)["platformResponse"]
+    assert (repeat["targetIndex"], repeat["threadPosition"], repeat["sameAsTarget"]) == (0, 2, 0)
+    assert error_of(answer)["message"].startswith("Target 0, piece 2 of its thread: ")
 
 
 def test_media_of_a_piece_are_checked_where_they_stand(threads: ThreadServer) -> None:
