@@ -114,6 +114,8 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
         "error_code": None,
         "previous": transactions.encode_previous(None, request.uri, None, _find_unknown(post, Intent.plan) or "{}"),
     }
+    if request.uri is not None and request.uri.startswith("https://"):
+        changes["url"] = request.uri
     post_states.apply(service, tx, "settle_published", post, request_id=who.request_id, **changes)
     return post_log.load_body(who.scope, post)
 

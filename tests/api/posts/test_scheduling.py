@@ -510,6 +510,14 @@ def test_settling_as_published_publishes_the_row(world: RequestCast) -> None:
     assert error_of(again)["rule"] == "post.settle.status"
 
 
+@pytest.mark.parametrize(("uri", "is_public"), [("at://found", False), ("https://example.org/found", True)])
+def test_a_public_address_that_is_reported_is_the_url_too(uri: str, is_public: bool, world: RequestCast) -> None:
+    post = unknown(world)
+    world.server.service.write(lambda tx: Post.update(url=None).where(Post.id == post).execute()).result()
+    answer = world.alice.api.post(f"/v1/posts/{post}/settle", json={"published": True, "uri": uri})
+    assert (answer.json()["platformUri"], answer.json()["url"]) == (uri, uri if is_public else None)
+
+
 def test_settling_as_absent_leaves_a_plain_failure_that_may_be_retried(world: RequestCast) -> None:
     post = unknown(world)
     retry = world.alice.api.post(f"/v1/posts/{post}/retry", json={})
