@@ -128,10 +128,11 @@ FIND_ATTEMPTS = """
     WHERE delivery = ? ORDER BY started_at, id
 """
 
-# Resend with all attempts: one delivery, or those of an endpoint in a state since a time.
+# Resend with all attempts: one delivery, or those of an endpoint in a state since a time. A pending one that is due may
+# be in progress, so that its result would be recorded over this.
 RESEND = """
     UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1
-    WHERE id = ?2 AND status <> 'pending'
+    WHERE id = ?2 AND (status <> 'pending' OR next_attempt_at > ?1)
 """
 RESEND_ALL = """
     UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1

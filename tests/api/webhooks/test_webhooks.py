@@ -188,6 +188,22 @@ def test_one_post_and_a_thousand_failed_deliveries_are_redelivered_by_id(
     assert sorted(ids[:3]) == sorted(ids[3:])
 
 
+def test_a_delivery_that_waits_is_redelivered_at_once(world: RequestCast, sink: WebhookReceiver) -> None:
+    sink.answer = lambda got: 500
+    register_endpoint(world.alice, sink.url, events=["post.published"])
+    world.published()
+    while (row := world.server.rows(WebhookDelivery)[0])["tries"] < 5:  # the next wait is 80 s
+        world.server.skip(max(0, row["next_attempt_at"] - world.server.clock.now_ms()) / 1000)
+        sleep_briefly()
+    sink.answer = lambda got: 200
+    again = world.alice.api.post(f"{DELIVERIES}/{row['id']}/redeliver")
+    assert (again.status_code, again.json()["status"]) == (202, "pending")
+    assert again.json()["nextAttemptAt"] <= world.soon(0)
+    sink.wait(6)
+    wait_for_deliveries(world.server, world.alice, 1, "succeeded")
+    assert [row["tries"] for row in world.server.rows(WebhookDelivery)] == [1], "a full set of attempts"
+
+
 def test_endpoint_failing_for_five_days_is_disabled_and_reenabled(world: RequestCast, sink: WebhookReceiver) -> None:
     sink.answer = lambda got: 500
     endpoint = register_endpoint(world.alice, sink.url, events=["post.published"])
