@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, create_model
+from pydantic import Field, StringConstraints, create_model
 from typing_extensions import TypeAliasType, TypedDict
 
 from socialpub import platforms
@@ -29,7 +29,7 @@ from socialpub.store.rows import AccountStatus
 class AccountsQuery(RequestModel):
     """Query of GET /v1/accounts; lists are repeated or comma-separated."""
 
-    profile_id: Maybe[str] = absent()
+    profile_id: Maybe[Annotated[str, StringConstraints(to_lower=True)]] = absent()
     """Accounts of this profile. An unknown, malformed or empty profile matches none."""
     platform: Maybe[Annotated[list[PlatformName], Field(max_length=FILTER_MAX)]] = absent()
     status: Maybe[Annotated[list[AccountStatus], Field(max_length=FILTER_MAX)]] = absent()

@@ -29,7 +29,7 @@ from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media.files import IncomingFile
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.common import EmptyQuery, ProfileQuery
+from socialpub.domain.schemas.common import UUID_PATTERN, EmptyQuery, ProfileQuery
 from socialpub.web.http import request_headers
 from socialpub.web.http.file_response import FileRangeBody, FileResponse
 from socialpub.web.http.operation import Operation
@@ -41,6 +41,7 @@ T = TypeVar("T")
 POST, GET, PATCH, PUT, DELETE = "POST", "GET", "PATCH", "PUT", "DELETE"
 QUERY_MAX = 100  # parameters
 Guard = Literal["key", "read", "session", "page", "open"]
+_UUID = re.compile(UUID_PATTERN)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -203,7 +204,9 @@ class RequestContext:
         return self.scope if profile == self.scope.profile else replace(self.scope, profile=profile)
 
     def path_value(self, name: str) -> str:
-        return str(self.request.match_info[name])
+        """Return a part of the path. A UUID in capitals is the same id, as in a body or query."""
+        value = str(self.request.match_info[name])
+        return value.lower() if _UUID.fullmatch(value) else value
 
     async def parse_body(self, model: type[M]) -> M:
         """Parse the JSON body; no body means `{}` if no field is required.
