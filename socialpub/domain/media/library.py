@@ -186,7 +186,7 @@ def insert(
         content_type=facts.content_type,
         kind=facts.kind,
         size_bytes=facts.size,
-        alt_text=alt,
+        alt_text=alt or None,
         created_at=service.now_ms,
         used_at=needed_ms or service.now_ms,
         **{column: getattr(facts, column) for column in FACT_COLUMNS},

@@ -81,5 +81,6 @@ def _identify_media(item: str | dict[str, Any], media: Mapping[str, MediaContent
     """
     sent = {"mediaId": item} if isinstance(item, str) else item
     if stored := media.get(sent.get("mediaId", "")):
-        return [stored.kind, stored.sha256, sent.get("altText", stored.alt_text)]
-    return [sent.get("kind"), sent.get("bytesBase64") or sent.get("url") or sent.get("mediaId"), sent.get("altText")]
+        return [stored.kind, stored.sha256, sent.get("altText", stored.alt_text) or None]
+    source = sent.get("bytesBase64") or sent.get("url") or sent.get("mediaId")
+    return [sent.get("kind"), source, sent.get("altText") or None]

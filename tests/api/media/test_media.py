@@ -562,6 +562,7 @@ def test_a_description_changes_unless_an_open_post_was_accepted_with_it(server: 
     assert alice.api.get(f"/v1/drafts/{draft}").json()["status"] == "draft"
     assert alice.api.patch(f"/v1/media/{made}", json={"altText": ""}).json()["altText"] is None
     assert alice.api.patch(f"/v1/media/{made}", json={"altText": None}).json()["altText"] is None
+    assert stored_media(alice.api, altText="")["altText"] is None
     longest = "\U0001f35e" * 100_000  # in JSON twelve bytes each
     answer = alice.api.patch(f"/v1/media/{made}", content=json.dumps({"altText": longest}))
     assert (answer.status_code, answer.json()["altText"]) == (200, longest)

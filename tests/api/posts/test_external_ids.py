@@ -161,6 +161,13 @@ def test_the_form_of_a_request_is_no_content(cast: RequestCast, name: str) -> No
         assert replayed(cast.alice.api.publish(sent | fields)) == first, fields
 
 
+def test_no_description_is_an_empty_one(cast: RequestCast, name: str) -> None:
+    sent = body(cast, name, media=[stored_media(cast.alice.api)["id"], URL])
+    first = created(cast.alice.api.publish(sent))
+    empty = [{"kind": "image", "mediaId": sent["media"][0], "altText": ""}, URL | {"altText": ""}]
+    assert replayed(cast.alice.api.publish(sent | {"media": empty})) == first
+
+
 def test_a_deleted_file_and_another_account_change_nothing(cast: RequestCast, name: str) -> None:
     """A target that names its platform still means the account that it meant."""
     asset = stored_media(cast.alice.api)["id"]
