@@ -369,7 +369,7 @@ VALIDATE = Operation(
     answers={
         200: SuccessResponse(
             ValidationBody,
-            "The result of the check. `valid` tells whether a publish request would be accepted.",
+            "The result of the check. `valid`: every check was passed. The monthly quota is not checked.",
             VALIDATION | {"plan": {"token": PLAN_TOKEN, "expiresAt": SOON}},
         )
     },
