@@ -35,7 +35,7 @@ class ApiError(Exception):
     only and describe an upstream call. `stale_token`: the access token needs a refresh. `token_refused`: the platform
     no longer accepts the token; without it, `platform_auth_failed` is a missing permission. `duplicate`: the platform
     says that it already has the post. `absent`: it says that nothing was created. `retryable`: a scheduled post is
-    tried again.
+    tried again. `prepare_again`: what was prepared is of no use to the next attempt.
     """
 
     code: str
@@ -55,6 +55,7 @@ class ApiError(Exception):
     app_in_doubt: bool = False  # a refused refresh whose cause may be the app's credentials
     duplicate: bool = False
     absent: bool = False
+    prepare_again: bool = False
     unanswered: bool = False  # no connection, or no response in time
     held_back: bool = False  # not sent: the circuit breaker is open
     retryable: bool = True  # False: a retry cannot help (credits used up, a retired version)

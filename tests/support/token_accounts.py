@@ -90,10 +90,10 @@ class TokenAccount:
         targets = [{"accountId": self.account, "text": f"post {next(_numbers)}"} for _ in range(count)]
         return {"targets": targets} | ({"media": [image]} if self.platform in PICTURES else {})
 
-    def schedule(self, seconds: float) -> str:
+    def schedule(self, seconds: float, **content: Any) -> str:
         """A post for so many seconds after the connection; its id."""
         at = format_instant(self.connected_at + int(seconds * 1000))
-        answer = self.api.publish(self.body() | {"scheduledAt": at})
+        answer = self.api.publish(self.body() | content | {"scheduledAt": at})
         assert answer.status_code == 202, answer.text
         return str(answer.json()["results"][0]["postId"])
 

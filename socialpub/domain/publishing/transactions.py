@@ -378,7 +378,7 @@ def record_failure(
         error = unknown_outcomes.build_unreported_error(post, snapshot.account, error)
     _end_attempt(service, tx, post["id"], snapshot.post["attempts"], error)
     columns = build_error_columns(service, error, post["platform"])
-    if outcome == "absent":
+    if outcome == "absent" or error.prepare_again:
         columns["saved"] = None  # the prepared containers were not published: prepare new ones next time
     if wait is not None:
         at = service.now_ms + wait

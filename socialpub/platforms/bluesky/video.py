@@ -6,6 +6,8 @@ returns the existing blob, so every step is repeatable. A large video goes up in
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.bluesky import video_parts
@@ -138,7 +140,8 @@ def _poll_later(up: Upstream, saved: Json) -> Pending:
 
 def _poll_after_error(up: Upstream, saved: Json, error: ApiError) -> Pending:
     if saved["misses"] + 1 >= MISSES_MAX:
-        raise build_rule_error(up, "video.job_status_unavailable", Outcome.NOT_SENT, error.message) from error
+        lost = build_rule_error(up, "video.job_status_unavailable", Outcome.NOT_SENT, error.message)
+        raise replace(lost, prepare_again=error.outcome is Outcome.REJECTED) from error
     return _poll_later(up, saved | {"misses": saved["misses"] + 1})
 
 

@@ -119,8 +119,8 @@ REPLIES: Replies = {
     # We chose the record's key, so it can be read back.
     ("send", 200, NO_BODY): UNNAMED,
     ("send", 400, "InvalidSwap"): Verdict(Outcome.REJECTED, rule="bluesky.record.conflict"),
-    # The server dropped the upload before the record arrived: nothing was written, and preparing again uploads again.
-    ("send", 400, "BlobNotFound"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
+    # The server dropped the upload before the record arrived: nothing was written.
+    ("send", 400, "BlobNotFound"): Verdict(Outcome.NOT_SENT, "platform_unavailable", prepare_again=True),
     ("video", 413, None): _VIDEO_NAMES["VideoTooLarge"],
     **{("video", status, None): _VIDEO for status in (400, 403, 409, 415, 422)},
     **{

@@ -17,7 +17,7 @@ class Verdict:
     `token_refused`: the token is refused for good and the account must be reconnected; so is a stale token that cannot
     be refreshed. Any other `platform_auth_failed` refuses a permission: this post fails, the account keeps working, and
     its owner is notified. `duplicate`: refused because the platform has the post already, perhaps by an earlier send,
-    which is looked up.
+    which is looked up. `prepare_again`: the platform has lost what was prepared.
     """
 
     outcome: Outcome
@@ -27,6 +27,7 @@ class Verdict:
     stale_token: bool = False
     token_refused: bool = False
     duplicate: bool = False
+    prepare_again: bool = False
 
 
 Replies = Mapping[tuple[str, int, str | None], Verdict]
@@ -75,4 +76,5 @@ def build_error(platform: Platform, version: str, verdict: Verdict, reply: Upstr
         stale_token=verdict.stale_token,
         token_refused=verdict.token_refused or verdict.stale_token,
         duplicate=verdict.duplicate,
+        prepare_again=verdict.prepare_again,
     )

@@ -221,8 +221,10 @@ class _PrepareStep:
             return ContainerProgress(rebuilt=self.state.rebuilt + 1, near=self.state.near).later(MISS_WAIT)
         said = {"status": reply.status_code, "body": reply.record()}
         if status == "EXPIRED":
-            raise self.graph.build_violation(self.up, "container.expired", Outcome.NOT_SENT, said=said)
-        raise self._broken(why, said, to_text(reply.record().get(self.flow.detail)))
+            error = self.graph.build_violation(self.up, "container.expired", Outcome.NOT_SENT, said=said)
+        else:
+            error = self._broken(why, said, to_text(reply.record().get(self.flow.detail)))
+        raise replace(error, prepare_again=True)
 
     def _broken(self, why: str, said: Json, words: str) -> ApiError:
         rows = self.graph.replies

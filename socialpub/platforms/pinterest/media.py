@@ -178,5 +178,6 @@ def _wait_after_error(up: Upstream, state: PinterestUpload, error: ApiError) -> 
         raise error
     if state.misses >= MISSES_MAX:
         said = error.platform_response
-        raise build_rule_error(up, "media.status_unavailable", Outcome.NOT_SENT, error.message, said) from error
+        lost = build_rule_error(up, "media.status_unavailable", Outcome.NOT_SENT, error.message, said)
+        raise replace(lost, prepare_again=error.outcome is Outcome.REJECTED) from error
     return replace(state, misses=state.misses + 1).later(error.retry_after or MISS_WAIT)

@@ -69,8 +69,8 @@ REPLIES: Replies = {
     **{("*", status, "video_length"): _rule("video.too_long") for status in (400, 403)},
     **{("send", status, "text_length"): _rule("text.max_graphemes") for status in (400, 403)},
     **{("send", status, "cashtag"): _rule("text.cashtag_max") for status in (400, 403)},
-    # The uploads have expired: preparing again uploads them again.
-    ("send", 400, "media_gone"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
+    # The uploads have expired.
+    ("send", 400, "media_gone"): Verdict(Outcome.NOT_SENT, "platform_unavailable", prepare_again=True),
     # Only X's own texts; proxies may send these statuses too.
     **{("*", status, "said"): _REFUSED for status in (400, 403, 404)},
 }
