@@ -67,7 +67,8 @@ class RequestPipeline:
             try:
                 scope = await self._authenticate(request, route)
             except ApiError as error:
-                if route.guard != "page" or error.code != "unauthenticated":
+                is_page = route.guard == "page" and not handler.should_send_json(request)
+                if not is_page or error.code != "unauthenticated":
                     raise
                 return (await self._sign_in(request, route)).response()
             scope = request.ctx.scope = replace(scope, needs=route.roles) if route.roles else scope

@@ -516,6 +516,27 @@ def test_a_session_that_ends_while_somebody_writes_takes_nothing_with_it(
     assert server.rows(Post) == []
 
 
+def test_a_save_after_the_session_ended_is_not_taken_for_one(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    tab.page.context.clear_cookies()
+    tab.show(f"{server.url}/login?next=/compose", width=1000)
+    tab.fill(email=EMAIL, password=PASSWORD)
+    tab.click("main form button")
+    tab.fill(text="Half a sentence")
+    wait_for(tab, "#saved", "Draft saved")
+    server.clock.skip(400 * 86_400)
+    tab.fill(text="Half a sentence, and the rest")
+    wait_for(tab, "#save-problem", "Your session has ended")
+    assert tab.text("#saved") == "Not saved"
+    tab.show(tab.page.url, width=1000)
+    tab.fill(email=EMAIL, password=PASSWORD)
+    tab.click("main form button")
+    tab.click("#restore")
+    assert tab.ask("document.querySelector('#text').value") == "Half a sentence, and the rest"
+
+
 def test_what_others_have_written_is_never_run(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     stored_media(alice.api, altText=XSS)
     server.connect(alice, "pinterest", defaultBoardId=XSS, defaultBoardName=XSS)

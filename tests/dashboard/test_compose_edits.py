@@ -246,6 +246,11 @@ def test_autosaves_are_one_draft_and_one_audit_row(world: RequestCast, browser: 
     assert [row["verb"] for row in audit_rows(world.server) if row["subject"] == first[0]["id"]] == ["POST /drafts"]
 
 
+def test_an_autosave_without_a_session_is_refused_as_json(world: RequestCast) -> None:
+    answer = world.server.api().post("/drafts", data={"do": "autosave"}, headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
+
+
 def test_an_autosave_that_ends_an_approval_is_audited(world: RequestCast, browser: ApiClient) -> None:
     draft = approved_draft(world.alice.api, text="First", targets=[{"accountId": world.alice.bluesky}])
     seen = open_form(browser, "draft", draft)["seen"]

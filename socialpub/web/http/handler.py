@@ -415,5 +415,10 @@ def should_send_html(request: ServerRequest) -> bool:
     return not request.path.startswith("/v1") and "text/html" in request.headers.get("accept", "")
 
 
+def should_send_json(request: ServerRequest) -> bool:
+    """Return whether the client takes JSON and no page: a script of a page, or a program."""
+    return "application/json" in request.headers.get("accept", "") and not should_send_html(request)
+
+
 def is_same_token(a: str, b: str) -> bool:
     return crypto.is_equal(a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass"))
