@@ -26,6 +26,16 @@ def draft(alice: Person) -> str:
     return str(new_draft(alice.api, targets=[{"accountId": alice.bluesky}], text="Hours", scheduledAt=TIME)["id"])
 
 
+def test_a_draft_without_title_and_text_is_in_every_list(server: AppServer, alice: Person) -> None:
+    picture = stored_media(alice.api)["id"]
+    draft = new_draft(alice.api, targets=[{"accountId": alice.bluesky}], media=[picture])["id"]
+    assert alice.api.post(f"/v1/drafts/{draft}/propose").status_code == 200
+    owner = sign_in(server, alice.organization, name="olga")
+    for page in ("/", "/drafts"):
+        shown = ParsedPage(owner.get(page, headers=HTML).raise_for_status().text)
+        assert (f"/drafts/{draft}" in shown.links, "Untitled draft" in shown.text) == (True, True), page
+
+
 def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: Person) -> None:
     author = sign_in(server, alice.organization, role="author", name="ann")
     owner = sign_in(server, alice.organization, name="olga")
