@@ -47,6 +47,27 @@ def drag(tab: BrowserTab, to: str) -> None:
         tab.page.drag_and_drop(".entry[draggable=true]", to)
 
 
+# Lines of text that lie, in part, under a button to move their card.
+UNDER_BUTTON = """
+[...document.querySelectorAll('.entry .move')].flatMap((button) => {
+  const [range, box] = [document.createRange(), button.getBoundingClientRect()];
+  range.selectNodeContents(button.parentElement.querySelector('a bdi'));
+  const lines = [...range.getClientRects()];
+  return lines.filter((line) => line.right > box.left && line.top < box.bottom && line.bottom > box.top);
+}).length
+"""
+
+
+def test_no_text_is_under_the_button_that_moves_its_card(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    target = [{"accountId": alice.bluesky}]
+    alice.api.publish({"targets": target, "text": "Weekend" * 9, "scheduledAt": AT}).raise_for_status()
+    open_signed_in(tab, server, alice)
+    for page in ("month/2098-03", "week/2098-03-04"):
+        tab.show(f"{server.url}/calendar/{page}", width=360)
+        assert tab.page.locator(".entry .move").is_visible()
+        assert tab.ask(UNDER_BUTTON) == 0, page
+
+
 def test_a_card_is_dragged_to_another_day_and_hour_and_moved_back(
     server: AppServer, publication: Publication, tab: BrowserTab
 ) -> None:
