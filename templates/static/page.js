@@ -176,6 +176,9 @@ function check(form, wait = REST_MS) {
     again = false;
   }, wait);
 }
+// A form that comes with words in it (of a draft, a post, or from before the session ended) is checked as it is.
+for (const form of document.querySelectorAll("form[data-counts]"))
+  if (form.elements.text.value && !document.querySelector("#verdict p")) check(form, 0);
 
 // Files that are dropped on a form are chosen in its field, and sent.
 for (const form of document.querySelectorAll("form[data-drop]")) {

@@ -516,9 +516,7 @@ def test_a_session_that_ends_while_somebody_writes_takes_nothing_with_it(
     assert server.rows(Post) == []
 
 
-def test_a_save_after_the_session_ended_is_not_taken_for_one(
-    server: AppServer, alice: Person, tab: BrowserTab
-) -> None:
+def test_a_save_after_the_session_ended_is_not_taken_for_one(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     add_user(server, alice, EMAIL, "owner")
     tab.page.context.clear_cookies()
     tab.show(f"{server.url}/login?next=/compose", width=1000)
@@ -535,6 +533,15 @@ def test_a_save_after_the_session_ended_is_not_taken_for_one(
     tab.click("main form button")
     tab.click("#restore")
     assert tab.ask("document.querySelector('#text').value") == "Half a sentence, and the rest"
+
+
+def test_a_draft_that_is_opened_is_previewed_as_it_is(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    draft = new_draft(alice.api, text="Fresh rolls from six", targets=[{"accountId": alice.bluesky}])["id"]
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose?draft={draft}", width=1000)
+    wait_for(tab, "#previews .words", "Fresh rolls from six")
+    wait_for(tab, "#verdict", "No problems found so far.")
+    assert read_draft(alice.api, draft)["updatedAt"] == read_draft(alice.api, draft)["createdAt"]  # nothing was saved
 
 
 def test_what_others_have_written_is_never_run(server: AppServer, alice: Person, tab: BrowserTab) -> None:
