@@ -222,7 +222,10 @@ def find_pause_ms(platform: str) -> int:
 
 def _build_stop_columns(service: AppContext, row: PostRow) -> dict[str, Any]:
     """Build the error columns of a piece whose previous one ended otherwise than published."""
-    error = rule_error("thread.previous_missing", f"It is the post {row['id']}, which is `{row['status']}`.")
+    message = (
+        f"The piece of the thread before this one, post {row['id']}, is `{row['status']}`, so this one was not sent."
+    )
+    error = rule_error("thread.previous_missing", message)
     error.platform = row["platform"]
     return {
         "error": dumps(build_error_body(error, service.base_url)),

@@ -116,6 +116,15 @@ def test_another_organization_and_another_profile_see_no_card(world: RequestCast
     assert cards(browser) == []
 
 
+def test_a_text_that_is_cut_says_so(world: RequestCast, browser: ApiClient) -> None:
+    world.scheduled(text="Bread and butter. " * 16, scheduledAt="2098-03-04T10:20:00.000Z")
+    for page, most in (("/posts", 200), ("/calendar/month/2098-03", 60)):
+        found = re.search(r">(Bread and butter[^<]*)<", browser.get(page, headers=HTML).text)
+        assert found is not None, page
+        assert found[1].endswith("…"), page
+        assert most - 10 < len(found[1]) <= most, page
+
+
 def test_a_full_page_of_cards_is_small(world: RequestCast, browser: ApiClient) -> None:
     insert_rows(
         world.server, world.alice, *[{"text": f"{number} " + "Bread and butter. " * 30} for number in range(60)]
@@ -173,6 +182,58 @@ def test_failed_publications_are_retried_together(world: RequestCast, browser: A
     posts = [failed(world), failed(world)]
     assert "2 posts retried." in follow_notice(browser, act(browser, "retry", picks(browser)))
     assert {world.server.wait(post, "published")["status"] for post in posts} == {"published"}
+
+
+def test_one_failure_among_others_that_wait_is_retried(world: RequestCast, browser: ApiClient) -> None:
+    pieces = stopped_thread(world)
+    assert "1 post retried." in follow_notice(browser, act(browser, "retry", picks(browser)))
+    assert {world.server.wait(post, "published")["status"] for post in pieces} == {"published"}
+
+
+def test_a_button_of_an_old_page_is_refused_in_plain_words(world: RequestCast, browser: ApiClient) -> None:
+    post = world.published()
+    for do, words in (("cancel", "not scheduled any more"), ("retry", "has not failed"), ("settle", "is known")):
+        told = follow_notice(browser, send_form(browser, f"/posts/{post}/{do}", published="no"))
+        assert words in told
+        assert "`" not in told
+
+
+# --- Threads ---------------------------------------------------------------------------------------------------------
+
+
+def stopped_thread(world: RequestCast) -> list[str]:
+    """The posts of a thread whose second piece failed."""
+    world.server.lab.lab.faults.add([{"fault": "status:429", "operation": "com.atproto.repo.putRecord", "nth": 2}])
+    (result,) = world.post(text="First", thread=[{"text": "Second"}, {"text": "Third"}]).json()["results"]
+    pieces = result["thread"]
+    assert [piece["status"] for piece in pieces] == ["failed", "failed"]
+    world.server.lab.lab.faults.clear()
+    return [result["postId"], *(piece["postId"] for piece in pieces)]
+
+
+def test_a_thread_is_one_target_of_its_card(world: RequestCast, browser: ApiClient) -> None:
+    first, second, third = stopped_thread(world)
+    (card,) = cards(browser)
+    assert f'class="text" href="/posts/{first}"' in card
+    (mark,) = targets(card)
+    assert mark.endswith(": Failed")
+    assert f'<a href="/posts/{second}" data-tip' in card
+    assert card.count('class="clip why"') == 1
+    tabs = browser.get(f"/posts/{third}", headers=HTML).text
+    assert [f"</bdi>, piece {number}" in tabs for number in (1, 2, 3, 4)] == [True, True, True, False]
+
+
+def test_a_piece_that_waits_leads_to_the_one_that_failed(world: RequestCast, browser: ApiClient) -> None:
+    _, second, third = stopped_thread(world)
+    page = browser.get(f"/posts/{third}", headers=HTML).text
+    assert f'<a href="/posts/{second}">Piece 2 of the thread</a> was not published' in page
+    assert f'action="/posts/{third}/retry"' not in page
+    assert f'action="/posts/{second}/retry"' in browser.get(f"/posts/{second}", headers=HTML).text
+    overview = browser.get("/", headers=HTML).text
+    assert "<strong>1 post</strong>" in overview
+    assert overview.count('action="/overview/retry"') == 1
+    message = world.alice.api.get(f"/v1/posts/{third}").json()["error"]["message"]
+    assert message.startswith(f"The piece of the thread before this one, post {second}, is")
 
 
 def test_the_filters_count_up_to_a_limit(world: RequestCast, browser: ApiClient) -> None:

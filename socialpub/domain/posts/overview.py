@@ -36,7 +36,8 @@ EVENTS_MAX = 500
 POSTS_MAX = 40  # of the lists of what is next and what was published: a few publications
 WAITING_MAX = 1000
 BULK_MAX = 100
-UNKNOWN_RULE = "publish.outcome_unknown"
+SHOWN_ELSEWHERE = {"publish.outcome_unknown", "thread.previous_missing"}
+"""Rules of failures that are no cause: unknown outcomes have a list of their own, and pieces follow by themselves."""
 
 
 @dataclass(frozen=True)
@@ -139,14 +140,14 @@ def _load_steps(scope: Scope) -> OnboardingSteps:
 
 
 def _load_failures(service: AppContext, scope: Scope) -> list[PostSummary]:
-    """Load the newest posts that failed for a known reason."""
+    """Load the newest posts that failed for a reason of their own."""
     text, owner = (
         (overview.FIND_FAILED_OF_ORGANIZATION, scope.organization)
         if scope.profile is None
         else (overview.FIND_FAILED_OF_PROFILE, scope.profile)
     )
     found = _build_summaries(sql.fetch_all(text, (owner, service.now_ms - FAILURE_WINDOW_MS, FAILURES_MAX)))
-    return [post for post in found if post.error.get("rule") != UNKNOWN_RULE]
+    return [post for post in found if post.error.get("rule") not in SHOWN_ELSEWHERE]
 
 
 def _build_summaries(rows: Iterable[Sequence[Any]]) -> list[PostSummary]:

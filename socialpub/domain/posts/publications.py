@@ -20,7 +20,10 @@ TARGETS_MAX = 2000  # on a page; a batch has at most 25
 
 
 class PublicationTarget(NamedTuple):
-    """A post of a batch, in the column order of the SQL; times are in milliseconds."""
+    """A post of a batch, in the column order of the SQL; times are in milliseconds.
+
+    `first`: the id of the first post of its thread, or its own.
+    """
 
     batch: str
     id: str
@@ -31,6 +34,8 @@ class PublicationTarget(NamedTuple):
     scheduled_at: int | None
     next_attempt_at: int | None
     url: str | None
+    first: str
+    thread_position: int | None
     display_name: str | None
     platform_account_id: str
 
@@ -65,10 +70,15 @@ class Publication:
 
 
 def group(service: AppContext, scope: Scope, posts: Iterable[dict[str, Any]]) -> list[Publication]:
-    """Group posts, as the API shows them, by batch, in the order of their first posts."""
+    """Group posts, as the API shows them, by batch, in the order of their first posts.
+
+    Within a batch the pieces of a thread follow the others, in order.
+    """
     found: dict[str, Publication] = {}
     for post in posts:
         found.setdefault(post["batchId"], Publication(post["batchId"])).posts.append(post)
+    for each in found.values():
+        each.posts.sort(key=lambda post: post["threadPosition"] or 0)
     targets = load_targets(scope, found)
     authors = load_authors(scope, found)
     pictures = load_pictures(scope, [id for each in found.values() if (id := each.picture_id)])

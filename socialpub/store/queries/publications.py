@@ -8,7 +8,8 @@ from socialpub.store.queries.id_columns import select_number
 # The targets of batches, in the order of the batches: (batches, organization, profile, at most).
 FIND_TARGETS = f"""
     SELECT post.batch, post.id, post.platform, post.status, post.error_code, post.error ->> 'rule',
-        post.scheduled_at, post.next_attempt_at, post.url, account.display_name, account.platform_account_id
+        post.scheduled_at, post.next_attempt_at, post.url, coalesce(post.thread_of, post.id), post.thread_position,
+        account.display_name, account.platform_account_id
     FROM json_each(?1) AS wanted CROSS JOIN post ON post.batch = wanted.value
         CROSS JOIN account ON account.number = post.account
     WHERE +post.organization = {select_number("organization", "?2")}

@@ -19,7 +19,15 @@ from socialpub.domain.schemas.posts import PostEditRequest
 from socialpub.store.rows import AccountRow
 from socialpub.web.api import drafts as drafts_api
 from socialpub.web.dashboard.parts.layout import UndoForm, explain, redirect_with_flash, show
-from socialpub.web.dashboard.posts import PLATFORM_LABELS, WORDS_MAX, read_time, read_zone, to_target, to_view
+from socialpub.web.dashboard.posts import (
+    PLATFORM_LABELS,
+    STOPPED_RULE,
+    cut_words,
+    read_time,
+    read_zone,
+    to_target,
+    to_view,
+)
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -198,7 +206,7 @@ def _gather(posts: Iterable[dict[str, Any]], in_slots: set[tuple[str, int]]) -> 
             "card": _name_card(group[0]["id"]),
             "href": f"/posts/{min(group, key=_severity)['id']}",
             "moving": f"/publications/{group[0]['batchId']}/move",
-            "words": group[0]["words"][:WORDS_IN_ENTRY_MAX],
+            "words": cut_words(group[0]["words"], WORDS_IN_ENTRY_MAX),
             "targets": [post for post in group if not post["threadPosition"]],
             "can_move": any(post["can_move"] for post in group),
             "in_slot": any((post["profileId"], post["at"]) in in_slots for post in group),
@@ -209,20 +217,21 @@ def _gather(posts: Iterable[dict[str, Any]], in_slots: set[tuple[str, int]]) -> 
 
 
 def _severity(post: dict[str, Any]) -> int:
+    if post.get("error", {}).get("rule") == STOPPED_RULE:  # the piece before it says why
+        return len(WORST_FIRST)
     state = post["state"]
     return WORST_FIRST.index(state) if state in WORST_FIRST else len(WORST_FIRST)
 
 
 def _to_draft(session: DashboardSession, draft: PlannedDraft, known: Mapping[str, AccountRow]) -> dict[str, Any]:
     at = draft.scheduled_at
-    words = " ".join((draft.title or draft.text or "").split())
     return {
         "card": _name_card(draft.id),
         "href": f"/drafts/{draft.id}",
         "moving": f"/drafts/{draft.id}/move",
         "state": draft.status,
         "is_draft": True,
-        "words": words[:WORDS_IN_ENTRY_MAX],
+        "words": cut_words(draft.title or draft.text or "", WORDS_IN_ENTRY_MAX),
         "targets": _to_draft_targets(draft.account_ids, known),
         "at": at,
         "can_move": True,
@@ -298,7 +307,7 @@ def _read_publication(call: RequestContext) -> ReadItem:
         moving = {row["id"] for row in rows if not row["thread_position"]}
         targets = publications.load_targets(call.scope, [batch])[batch]
         shown = [to_target(target, now) for target in targets if target.id in moving]
-        words = " ".join(rows[0]["text"].split())[:WORDS_MAX] if rows else ""
+        words = cut_words(rows[0]["text"]) if rows else ""
         return MovedItem(f"/publications/{batch}", words, shown, at, at is not None and at > now)
 
     return read
@@ -309,7 +318,7 @@ def _read_draft(call: RequestContext) -> ReadItem:
         row = drafts.find(call.scope, call.path_value("draft_id"))
         known = {account["id"]: account for account in accounts.list_rows(call.scope)}
         content, at = drafts.load_content(row), row["scheduled_at"]
-        words = " ".join((row["title"] or content.get("text") or "").split())[:WORDS_MAX]
+        words = cut_words(row["title"] or content.get("text") or "")
         named = [target["accountId"] for target in content.get("targets", ()) if "accountId" in target]
         can_move = at is not None and seen in (None, at) and row["status"] != "published"
         return MovedItem(f"/drafts/{row['id']}", words, _to_draft_targets(named, known), at, can_move)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
@@ -50,7 +50,7 @@ PICKED_MAX = 100  # publications that one form acts on
 PICK, SEEN_DIGITS_MAX = "pick.", 14
 DAYS = {"earlier": -1, "later": 1, "week": 7}
 DONE_WORDS = {"cancel": "canceled", "retry": "retried"} | dict.fromkeys(DAYS, "moved")
-UNKNOWN_OUTCOME_RULE = "publish.outcome_unknown"
+UNKNOWN_OUTCOME_RULE, STOPPED_RULE = "publish.outcome_unknown", "thread.previous_missing"
 PLATFORM_LABELS = {name: row.label for name, row in platforms.PLATFORMS.items()}
 WORDS_MAX = 200  # characters of a text in a list
 RAW_MAX = 20_000  # characters of a platform's response on a page
@@ -166,13 +166,19 @@ def _bound(value: str, zone: str, *, is_end: bool) -> str:
     return value if at is None else str(format_iso(at if is_end else at - 1))
 
 
+def cut_words(text: str, most: int = WORDS_MAX) -> str:
+    """Return a text in one line, with an ellipsis if it is longer than a list shows."""
+    words = " ".join(text.split())
+    return words if len(words) <= most else f"{words[: most - 1].rstrip()}…"
+
+
 def to_view(post: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Return a post for a template, with its state, platform and first words."""
     return post | {
         "state": _state(post, now_ms),
         "label": PLATFORM_LABELS[post["platform"]],
         "who": post["account"]["displayName"] or post["account"]["platformAccountId"],
-        "words": " ".join(post["text"].split())[:WORDS_MAX],
+        "words": cut_words(post["text"]),
     }
 
 
@@ -184,17 +190,32 @@ def to_cards(service: AppContext, scope: Scope, posts: list[dict[str, Any]]) -> 
 
 def _to_card(publication: Publication, now_ms: int) -> dict[str, Any]:
     targets = [to_target(target, now_ms) for target in publication.targets]
+    marks = _pick_pieces(targets)
     waiting = [target.scheduled_at for target in publication.targets if target.status == "queued"]
     return {
         "posts": [to_view(post, now_ms) for post in publication.posts],
         "targets": targets,
-        "states": Counter(target["state"] for target in targets),
+        "marks": marks,
+        "states": Counter(target["state"] for target in marks),
         "author": publication.author,
         "picture": publication.picture,
         "batch": publication.batch,
         "can_act": any(target.status in ("queued", "failed", "rejected") for target in publication.targets),
         "at": min((at for at in waiting if at is not None), default=None),
     }
+
+
+def _pick_pieces(targets: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the targets with one piece of each thread.
+
+    That is the first piece that is not published, or else the first.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for target in targets:
+        before = found.setdefault(target["first"], target)
+        if before["state"] == "published" and target["state"] != "published":
+            found[target["first"]] = target
+    return list(found.values())
 
 
 def to_target(target: PublicationTarget, now_ms: int) -> dict[str, Any]:
@@ -212,6 +233,8 @@ def to_target(target: PublicationTarget, now_ms: int) -> dict[str, Any]:
         "platform": target.platform,
         "label": PLATFORM_LABELS[target.platform],
         "who": target.name,
+        "first": target.first,
+        "piece": None if target.thread_position is None else target.thread_position + 1,
         "state": state,
         "is_under_way": state in ("validated", "publishing"),
         "link": target.url if str(target.url).startswith(("https://", "http://")) else None,
@@ -256,9 +279,11 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
         ]
         row = post_log.find(call.scope, id)
         batch = post["batchId"]
+        targets = [to_target(each, now) for each in publications.load_targets(call.scope, [batch])[batch]]
         return {
             "post": post,
-            "targets": [to_target(each, now) for each in publications.load_targets(call.scope, [batch])[batch]],
+            "targets": targets,
+            "stopped_by": _find_stopping(post, targets),
             "author": publications.load_authors(call.scope, [batch]).get(batch),
             "files": _load_files(call.scope, post["mediaRefs"]),
             "options": draft_view.label_options(post["platform"], _chosen_options(row)),
@@ -273,6 +298,13 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
         }
 
     return await show(call, template, read)
+
+
+def _find_stopping(post: Mapping[str, Any], targets: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the piece that stopped the thread of a post; None if the post was not stopped."""
+    if post["status"] != "failed" or post["error"].get("rule") != STOPPED_RULE:
+        return None
+    return _pick_pieces(target for target in targets if target["first"] == post["threadOf"])[0]
 
 
 def _load_files(scope: Scope, refs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -434,8 +466,8 @@ async def _act_on(call: RequestContext, form: Mapping[str, str], batch: str, see
         if error.code in ("unauthenticated", "unauthorized"):
             raise
         row = await call.service.read(lambda: post_log.find(call.scope, targets[0].id))
-        words = " ".join(row["text"].split())[:WORDS_MAX]
-        return {"address": f"/posts/{targets[0].id}", "words": words, "reason": error.message}
+        words = cut_words(row["text"])
+        return {"address": f"/posts/{targets[0].id}", "words": words, "reason": explain(error)}
     return None
 
 
@@ -446,9 +478,9 @@ async def _perform_on(
     if do == "cancel":
         await actions.perform(call.actor, batch_log.cancel, batch)
     elif do == "retry":
-        failed = [target for target in targets if target.status in ("failed", "rejected")]
+        failed = [target for target in targets if _can_retry(target)]
         if not failed:
-            raise ApiError("validation_failed", "None of its targets has failed.", status=409)
+            raise ApiError("validation_failed", "None of its targets can be retried.", status=409)
         for target in failed:
             await actions.perform(call.actor, post_actions.retry, target.id, validation.parse_object(RetryRequest, {}))
     else:
@@ -457,6 +489,15 @@ async def _perform_on(
         due = time_format.to_local(int(seen), read_zone(form)) + timedelta(days=DAYS[do])
         at_ms = int(due.timestamp() * 1000)
         await actions.perform_bound(await batch_log.prepare_move(call.actor, batch, int(seen), at_ms))
+
+
+def _can_retry(target: PublicationTarget) -> bool:
+    """Return whether a target can be retried.
+
+    An unknown outcome is settled instead, and a stopped piece of a thread follows by itself.
+    """
+    is_failed = target.status in ("failed", "rejected")
+    return is_failed and target.error_rule not in (UNKNOWN_OUTCOME_RULE, STOPPED_RULE)
 
 
 async def _redirect_done(

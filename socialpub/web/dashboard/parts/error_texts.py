@@ -40,6 +40,14 @@ ERROR_TEXTS = {
     "http.content_encoding": ErrorText("The server cannot read this request", "Send the form without compression."),
     "http.body_size": ErrorText("This form is too large", "Shorten the text and send it again."),
 }
+ACTION_TEXTS = {
+    "post.status": "Nothing was changed: the post is not scheduled any more.",
+    "post.retry.status": "Nothing was changed: the post has not failed, or is retried already.",
+    "post.retry.unsettled": "Its outcome is unknown. Check the account, then say whether it was published.",
+    "post.retry.thread": "It follows by itself once the piece of its thread before it is published. Retry that one.",
+    "post.settle.status": "Nothing was changed: its outcome is known.",
+}
+"""Texts for people who pressed a button, by the rule that refused it."""
 HOME_LINK = {"address": "/", "text": "Back to the overview"}
 
 

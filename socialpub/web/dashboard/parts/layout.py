@@ -21,6 +21,7 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import dashboard_session, sessions, signin
 from socialpub.domain.identity.dashboard_session import DashboardSession
+from socialpub.web.dashboard.parts import error_texts
 from socialpub.web.html import templates
 from socialpub.web.http import forms, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext, Route, ServerRequest
@@ -192,8 +193,10 @@ def require_form_error(error: ApiError) -> ApiError:
 
 
 def explain(error: ApiError | None) -> str:
-    """Return the message of an error with its remediation; "" without an error."""
-    return f"{error.message} {error.remediation or ''}".strip() if error else ""
+    """Return an error's message and remediation in words for people; "" without an error."""
+    if error is None:
+        return ""
+    return error_texts.ACTION_TEXTS.get(error.rule or "") or f"{error.message} {error.remediation or ''}".strip()
 
 
 # --- After a form ------------------------------------------------------------------------------------------------
