@@ -109,6 +109,11 @@ def test_a_time_that_exists_twice_is_told_with_its_zone(server: AppServer, alice
     assert re.findall(r'<span class="clock">([^<]*)<', text) == ["02:30 CEST", "02:30 CET", "03:30"]
 
 
+def test_a_week_of_two_years_names_both(browser: ApiClient) -> None:
+    for day, words in (("2027-01-01", "28 Dec 2026 to 3 Jan 2027"), ("2026-11-16", "16 Nov to 22 Nov 2026")):
+        assert f"<h1>{words}</h1>" in browser.get(f"/calendar/week/{day}", headers=HTML).text
+
+
 def test_today_and_this_week_are_where_one_begins(server: AppServer, alice: Person, browser: ApiClient) -> None:
     today = datetime.fromtimestamp(server.clock.now_ms() / 1000, UTC).date()
     (post,) = insert_rows(server, alice, {"created_at": server.clock.now_ms()})

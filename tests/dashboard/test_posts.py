@@ -152,6 +152,22 @@ def test_a_day_is_one_on_the_clock_of_the_reader(server: AppServer, alice: Perso
         assert shown(browser, f"?{names[1]}=2026-05-05") == posts[2::-1]
 
 
+def test_days_at_the_ends_of_the_calendar_are_days_like_others(
+    server: AppServer, alice: Person, browser: ApiClient
+) -> None:
+    server.service.write(lambda tx: User.update(zone="Europe/Berlin").execute()).result()
+    post = scheduled(alice)
+    for first, last in (("0001-01-01", "9999-12-31"), ("0202-02-02", "9999-12-30")):
+        for names in (("after", "before"), ("scheduledAfter", "scheduledBefore")):
+            assert shown(browser, f"?{names[0]}={first}&{names[1]}={last}") == [post]
+            assert shown(browser, f"?{names[1]}={first}") == shown(browser, f"?{names[0]}={last}") == []
+        moved = send_form(browser, f"/posts/{post}/move", day=first, clock="00:00", in_zone="Europe/Berlin")
+        assert moved.status_code == 303
+    late = send_form(browser, f"/posts/{post}/move", day="9999-12-31", clock="23:59", in_zone="America/New_York")
+    assert "Choose a day and a time." in follow_notice(browser, late)
+    assert alice.api.get(f"/v1/posts/{post}").json()["status"] == "queued"
+
+
 @pytest.mark.parametrize(
     "query",
     ["status=nonsense", "after=yesterday", "before=2026-02-30", "colour=red", "cursor=x", f"accountId={UNKNOWN_ID}"],

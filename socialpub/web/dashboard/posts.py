@@ -56,6 +56,8 @@ WORDS_MAX = 200  # characters of a text in a list
 RAW_MAX = 20_000  # characters of a platform's response on a page
 TIME_BOUNDS = {"after": False, "before": True, "scheduledAfter": False, "scheduledBefore": True}
 """The time filters; True for those that end a period: a day given for them is included."""
+FIRST_DAY, LAST_DAY = date(1970, 1, 1), date(9999, 12, 30)
+"""Days of a filter beyond these mean these: nothing is earlier or later, and every zone has them."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -159,10 +161,10 @@ def _bound(value: str, zone: str, *, is_end: bool) -> str:
     if not _DAY.fullmatch(value):
         return value
     try:
-        day = (date.fromisoformat(value) + timedelta(days=is_end)).isoformat()
-    except (ValueError, OverflowError):
+        day = min(max(date.fromisoformat(value), FIRST_DAY), LAST_DAY) + timedelta(days=is_end)
+    except ValueError:
         return value
-    at = time_format.parse_local(day, "00:00", zone)
+    at = time_format.parse_local(day.isoformat(), "00:00", zone)
     return value if at is None else str(format_iso(at if is_end else at - 1))
 
 
@@ -518,13 +520,14 @@ async def _redirect_done(
 def read_time(form: Mapping[str, str]) -> str:
     """Return the form's time as the API writes it. Raises an ApiError for an invalid one."""
     zone, day, clock = read_zone(form), _day(form), form.get("clock", "")
-    at = time_format.parse_local(day, clock, zone)
-    if at is None:
-        raise ApiError("validation_failed", "Choose a day and a time.")
-    if not time_format.list_instants(day, clock, zone):
+    try:
+        instants = time_format.list_instants(day, clock, zone)
+    except (ValueError, OverflowError):
+        raise ApiError("validation_failed", "Choose a day and a time.") from None
+    if not instants:
         message = f"{clock} does not exist on this day: the clock is set forward over it. Choose another time."
         raise ApiError("validation_failed", message)
-    return str(format_iso(at))
+    return str(format_iso(instants[0]))
 
 
 def read_zone(form: Mapping[str, str]) -> str:
