@@ -209,8 +209,8 @@ REPLIES: Replies = {
         for status in (409, 422)
     },
     ("send", 400, "too_long"): Verdict(Outcome.REJECTED, rule="linkedin.text.max_graphemes"),
-    # Preparing again uploads the media again.
-    ("send", 400, "MEDIA_ASSET_WAITING_UPLOAD"): Verdict(Outcome.NOT_SENT, _UNAVAILABLE),
+    # The bytes have not arrived, although they were sent.
+    ("send", 400, "MEDIA_ASSET_WAITING_UPLOAD"): Verdict(Outcome.NOT_SENT, _UNAVAILABLE, prepare_again=True),
     ("send", 400, "MEDIA_ASSET_PROCESSING_FAILED"): Verdict(Outcome.REJECTED, rule="linkedin.media.processing_failed"),
     # An upload URL is only valid for a while: after any error another one is requested.
     **{("upload", status, None): _ADDRESS_OVER for status in (400, 403, 404, 409, 412)},
