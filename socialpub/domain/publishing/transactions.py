@@ -434,7 +434,8 @@ def build_error_columns(service: AppContext, error: ApiError, platform: str) -> 
     error.platform = error.platform or platform
     shown = build_error_body(error, service.base_url)
     if error.code == "platform_unavailable" and error.retry_after:
-        shown["message"] += f" It asks to wait {error.retry_after} seconds."
+        said = unknown_outcomes.end_sentence(error.message)
+        shown["message"] = f"{said} It asks to wait {error.retry_after} seconds."
         shown["retryAfter"] = error.retry_after
     if "platformResponse" in shown:
         shown["platformResponse"] = json.loads(encode_capped(shown["platformResponse"]))

@@ -13,6 +13,11 @@ from socialpub.platforms.contract import Absent, Platform, Unknown
 from socialpub.store.rows import AccountRow, IntentRow, PostRow
 
 
+def end_sentence(said: str) -> str:
+    """Add the full stop that a platform's words may lack, before another sentence."""
+    return f"{said}." if said[-1:].isalnum() else said
+
+
 def build_absent_error(platform: Platform) -> ApiError:
     """Build the error of a post proven absent."""
     return ApiError(
@@ -32,13 +37,14 @@ def build_unknown_error(
     if answer is None:
         said = f"{sent}, but no response came. It may be published."
         return _build_error(snapshot.post, snapshot.account, platform, said, found.evidence)
-    said = f"{sent}. {answer['message']} This does not tell whether the post was published. It may be published."
+    told = end_sentence(answer["message"])
+    said = f"{sent}. {told} This does not tell whether the post was published. It may be published."
     return _build_error(snapshot.post, snapshot.account, platform, said, answer["response"])
 
 
 def build_duplicate_error(snapshot: RunSnapshot, platform: Platform, error: ApiError) -> ApiError:
     """Build the error of a duplicate that an earlier send may have made."""
-    said = f"{error.message} An earlier attempt may have published it; socialpub could not find out."
+    said = f"{end_sentence(error.message)} An earlier attempt may have published it; socialpub could not find out."
     return _build_error(snapshot.post, snapshot.account, platform, said, error.platform_response)
 
 

@@ -30,6 +30,16 @@ def test_the_platforms_own_advice_is_kept(
     assert remediation.lower() in error["remediation"].lower()
 
 
+@pytest.mark.parametrize("said", ["Rate Limit Exceeded", "Rate limit exceeded."])
+def test_a_platforms_words_end_before_the_next_sentence(server: AppServer, alice: Person, said: str) -> None:
+    body = {"error": "RateLimitExceeded", "message": said}
+    fault = {"fault": "status:429", "operation": "com.atproto.repo.putRecord", "body": body, "retryAfter": 77}
+    httpx.post(f"{server.lab.url}/lab/faults", json=[fault], trust_env=False).raise_for_status()
+    answer = alice.api.publish({"targets": [{"accountId": alice.bluesky}], "text": "hello"})
+    message = answer.json()["results"][0]["error"]["message"]
+    assert message == f"Bluesky did not publish the post: {said.rstrip('.')}. It asks to wait 77 seconds."
+
+
 def test_of_a_long_answer_16_kib_are_passed_on_at_most(server: AppServer, alice: Person) -> None:
     body = {"error": "InvalidRequest", "message": "no", "more": "ü" * 100_000}
     fault = {"fault": "status:400", "operation": "com.atproto.repo.putRecord", "body": body}
