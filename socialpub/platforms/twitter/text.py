@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TEXT_MAX_PAID = 25_000
 URL_WEIGHT = 23
-_URL_CHARS_MAX = 4096
+_URL_CHARS_MAX = 4096  # with a protocol or without, as in twitter-text's Java, Objective-C and C# libraries
 _LABEL_MAX = 63  # RFC 1035, of the ASCII form
 _TCO_SLUG_MAX = 40
 
@@ -185,10 +185,12 @@ def _without_protocol(text: str, start: int, end: int) -> tuple[list[DetectedUrl
     found = [url for url in _ascii_domains(text, start, end) if _is_host(text[url.start : url.end])]
     if found and tail and tail["path"]:
         found[-1] = DetectedUrl(found[-1].start, full)
-    return found, full
+    return [url for url in found if url.end - url.start <= _URL_CHARS_MAX], full
 
 
 def _ascii_domains(text: str, start: int, end: int) -> list[DetectedUrl]:
+    if (domain := text[start:end]).isascii() and "_" not in domain:
+        return [DetectedUrl(start, end)]  # one chain of labels, up to the top-level domain that ends it
     found: list[DetectedUrl] = []
     chain = good = None
     at = start
@@ -216,15 +218,23 @@ def _begins_with_label(text: str, at: int, end: int) -> bool:
 
 def _tld_end(text: str, at: int, end: int) -> int | None:
     """Return the end of a top-level domain that begins at `at`, or None."""
+    dot = text.find(".", at, end)  # a top-level domain has none
+    stop = min(end if dot < 0 else dot, at + LONGEST + 1)
+    label = text[at:stop]
+    if label.isascii() and label.isalnum():  # each character is glued to the one before
+        is_whole = len(label) <= LONGEST and label.lower() in TLDS
+        return stop if is_whole and not _is_glued(text[stop : stop + 1]) else None
     if punycode := _PUNYCODE.match(text, at, end):
         return int(punycode.end())
-    dot = text.find(".", at, end)  # a top-level domain has none
-    for size in range(min(LONGEST, (end if dot < 0 else dot) - at), 1, -1):
-        after = text[at + size : at + size + 1]
-        glued = after.isascii() and (after.isalnum() or after in "@+-") and after != ""
-        if not glued and text[at : at + size].lower() in TLDS:
+    for size in range(min(LONGEST, stop - at), 1, -1):
+        if not _is_glued(text[at + size : at + size + 1]) and text[at : at + size].lower() in TLDS:
             return at + size
     return None
+
+
+def _is_glued(after: str) -> bool:
+    """Return whether the character after a label makes it no top-level domain."""
+    return after != "" and after.isascii() and (after.isalnum() or after in "@+-")
 
 
 class _HostRun:

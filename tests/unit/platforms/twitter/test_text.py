@@ -153,6 +153,17 @@ def test_plain_words_add_up(one: str, other: str) -> None:
     assert weighted_length(one + " " + other) == len(one) + 1 + len(other)
 
 
+@pytest.mark.parametrize("url", ["{}.com", "a.com/{}", "http://a.com/{}", "a.com/?q={}"])
+def test_no_link_has_more_than_4096_characters(url: str) -> None:
+    """With a protocol or without: as in all of twitter-text's libraries but JavaScript's."""
+    name = ".".join(["a" * 63] * 100)
+    most = url.format(name[: 4096 - len(url) + 2])
+    assert (len(most), [url.end - url.start for url in find_urls(most)]) == (4096, [4096])
+    longer = url.format(name[: 4096 - len(url) + 3])
+    assert list(find_urls(longer)) == []
+    assert weighted_length(longer) == 4097
+
+
 LONG = [
     "日",
     "a.",
