@@ -57,10 +57,15 @@ class _Answer(_Part):
 
 def text() -> str:
     """Return the module."""
-    codes = "".join(f'    "{code}",\n' for code in SCHEMAS["ErrorCode"]["enum"])
     names, read = _answer_schemas()
     classes = ["\n".join(_class(name, has_etag=name in read)) for name in sorted(names, key=_class_name)]
-    return "\n\n".join([f"{HEAD}\nERROR_CODES = (\n{codes})\n", *classes]) + "\n"
+    constants = f"ERROR_CODES = {_list_values('ErrorCode')}\n\nPLATFORMS = {_list_values('Platform')}\n"
+    return "\n\n".join([f"{HEAD}\n{constants}", *classes]) + "\n"
+
+
+def _list_values(name: str) -> str:
+    """Return the tuple of an enumeration's values."""
+    return "(\n" + "".join(f'    "{value}",\n' for value in SCHEMAS[name]["enum"]) + ")"
 
 
 def _answer_schemas() -> tuple[set[str], set[str]]:

@@ -17,6 +17,8 @@ from socialpub_client import Socialpub
 from socialpub_client.commands import cli, exit_codes, runner
 from tests.clients.conftest import ClientWorld
 from tests.support.command_runner import CommandResult, RunCommand
+from tests.support.connect_flow import sign_in
+from tests.support.dashboard_forms import send_compose, target_fields
 from tests.support.media_files import picture
 from tests.support.media_uploads import wait_until
 from tests.support.openapi_document import DOCUMENT, documented_errors
@@ -92,6 +94,8 @@ def test_a_post_that_no_target_took_ends_with_1(
         ("post", "--to", "bluesky", "--at", "2027-01-01 09:30", "x"),
         ("post", "x", "--to", "bluesky", "--at", "2027-01-01T09:30Z", "--wait"),
         ("post", "x", "--to", "@nobody.test"),
+        ("post", "x", "--to", "@"),
+        ("post", "x", "--to", "Nobody’s group"),
         ("post", "x", "--to", "bluesky", "--to", "bluesky"),
         ("post", "x", "--to", "bluesky", "--media", "missing.jpg"),
         ("post", "--file", "missing.txt", "--to", "bluesky"),
@@ -214,6 +218,20 @@ def test_the_same_external_id_is_one_post(run: RunCommand, world: ClientWorld, t
     assert (first.code, second.code) == (0, 0), first.err + second.err
     assert first.json == second.json
     assert world.texts().count(said) == 1
+
+
+def test_a_group_is_published_to_all_of_its_accounts(
+    run: RunCommand, world: ClientWorld, text: Callable[[], str]
+) -> None:
+    browser = sign_in(world.server, world.alice.organization)
+    chosen = [account.id for account in world.plain().accounts.list()]
+    saved = send_compose(browser, do="", to="/compose/groups", group_name="Launch team", **target_fields(*chosen))
+    assert saved.status_code == 200
+    ended = run("post", text(), "--to", "Launch team", "--check", "--json")
+    assert ended.code == exit_codes.DONE, ended.err
+    assert [target["accountId"] for target in ended.json["results"]] == chosen
+    handle = str(world.alice.accounts["bluesky"]["displayName"]).upper()
+    assert run("post", text(), "--to", "Launch team", "--to", f"@{handle}").code == exit_codes.USAGE  # is there twice
 
 
 def test_media_thread_time_and_zone_reach_the_server(

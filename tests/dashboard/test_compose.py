@@ -666,6 +666,9 @@ def test_a_group_of_accounts_is_kept_chosen_and_deleted(world: RequestCast, brow
     chosen = send_compose(browser, do="", text="Morning", group="Team <b>", **target_fields(first))
     assert fields_of(chosen)["text"] == "Morning"
     assert set(target_fields(first, second)) & fields_of(chosen).keys() == set(target_fields(second))
+    read = {account["id"]: account.get("groups") for account in world.alice.api.get("/v1/accounts").json()["data"]}
+    assert read == {first: None, second: ["Team <b>"]}
+    assert world.bob.api.get(f"/v1/accounts/{second}").json()["groups"] == ["Team <b>"]
     ended = save_group(browser, ended_group="Team <b>", **target_fields(second))
     assert 'name="group"' not in ended.text
     assert set(target_fields(first, second)) & fields_of(ended).keys() == set(target_fields(second))

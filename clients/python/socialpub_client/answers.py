@@ -42,6 +42,17 @@ ERROR_CODES = (
     "quota_exceeded",
 )
 
+PLATFORMS = (
+    "bluesky",
+    "facebook",
+    "instagram",
+    "linkedin",
+    "pinterest",
+    "threads",
+    "tiktok",
+    "twitter",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account(_Answer):
@@ -71,6 +82,8 @@ class Account(_Answer):
     """When the account's access token expires; null where it does not or is not known."""
     attention: Attention | None = None
     """Why the platform refused a post of this account. Absent if all is well, and again once a post succeeds."""
+    groups: tuple[str, ...] | None = None
+    """Names of the groups that the account is in, as the dashboard's composer saves them. Absent without one."""
     pinterest: PinterestBlock | None = None
     """Pinterest accounts only."""
     instagram: InstagramBlock | None = None
@@ -90,6 +103,7 @@ class Account(_Answer):
             updated_at=_time(data["updatedAt"]),
             token_expires_at=None if data["tokenExpiresAt"] is None else _time(data["tokenExpiresAt"]),
             attention=None if data.get("attention") is None else Attention.parse(data["attention"]),
+            groups=None if data.get("groups") is None else tuple(data["groups"]),
             pinterest=None if data.get("pinterest") is None else PinterestBlock.parse(data["pinterest"]),
             instagram=None if data.get("instagram") is None else InstagramBlock.parse(data["instagram"]),
             raw=data,

@@ -1,4 +1,4 @@
-"""Named groups of accounts of an organization, which the composer chooses together."""
+"""Named groups of accounts of an organization, which are chosen together."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Sequence
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
-from socialpub.domain.access.authentication import Scope
-from socialpub.domain.accounts import accounts
 from socialpub.domain.named_values import NamedValues
 from socialpub.store.database import Tx
-from socialpub.store.schema.models import Organization
+from socialpub.store.schema.models import Account, Organization
 
 GROUPS_MAX, ACCOUNTS_MAX = 20, 100
 GROUPS = NamedValues(
@@ -23,16 +21,26 @@ GROUPS = NamedValues(
 )
 
 
-def load(scope: Scope) -> dict[str, list[str]]:
+def list_names(organization: str | None) -> dict[str, list[str]]:
+    """Return the names of the groups of each account that is in one, by its id."""
+    names: dict[str, list[str]] = {}
+    for name, ids in load(organization).items():
+        for id in ids:
+            names.setdefault(id, []).append(name)
+    return names
+
+
+def load(organization: str | None) -> dict[str, list[str]]:
     """Return the ids of each group's accounts by its name; some may be disconnected."""
-    groups = Organization.select(Organization.account_groups).where(Organization.id == scope.organization).scalar()
+    groups = Organization.select(Organization.account_groups).where(Organization.id == organization).scalar()
     return json.loads(groups) if groups else {}
 
 
 def save(tx: Tx, who: Actor, name: str, chosen: Sequence[str]) -> ActionResult:
     """Save accounts as a group; without any, delete it. Raises ApiError beyond the limits."""
-    groups = GROUPS.change(load(who.scope), name, list(chosen))
-    if chosen and not {row["id"] for row in accounts.list_rows(who.scope)}.issuperset(chosen):
+    groups = GROUPS.change(load(who.scope.organization), name, list(chosen))
+    named = (Account.id.in_(list(chosen)), Account.disconnected_at.is_null(), who.scope.filter(Account))
+    if chosen and Account.select().where(*named).count() < len(set(chosen)):
         raise ApiError("not_found", "An account of the group was disconnected in the meantime.")
     organization = who.scope.organization
     Organization.update(account_groups=groups).where(Organization.id == organization).execute()

@@ -15,7 +15,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.domain import post_states
 from socialpub.domain.access.authentication import Scope
-from socialpub.domain.accounts import attention, revocation
+from socialpub.domain.accounts import account_groups, attention, revocation
 from socialpub.domain.accounts.tokens import build_columns, decrypt, open_upstream
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.context.upstreams import UpstreamColumns
@@ -62,7 +62,8 @@ def list_bodies(scope: Scope, query: AccountsQuery | None = None) -> list[Accoun
     profile = query.profile_id
     if profile is not None and scope.profile not in (None, profile):
         return []
-    return [to_body(row) for row in list_rows(scope, profile) if _is_match(row, query)]
+    groups = account_groups.list_names(scope.organization)
+    return [to_body(row, groups.get(row["id"])) for row in list_rows(scope, profile) if _is_match(row, query)]
 
 
 def list_bodies_everywhere(organization: str | None, query: AccountsQuery) -> list[AccountBody]:
@@ -77,7 +78,7 @@ def _is_match(row: AccountRow, query: AccountsQuery) -> bool:
 
 def get_body(scope: Scope, account: str) -> AccountBody:
     """Load an account of the scope. Raises ApiError `not_found`."""
-    return to_body(find(scope, account))
+    return to_body(find(scope, account), account_groups.list_names(scope.organization).get(account))
 
 
 def find(scope: Scope, account: str) -> AccountRow:
@@ -105,8 +106,8 @@ def _build_not_found() -> ApiError:
     return ApiError("not_found", "There is no account with this id in the scope.")
 
 
-def to_body(row: AccountRow) -> AccountBody:
-    """Build the API's account body, without secrets."""
+def to_body(row: AccountRow, groups: Sequence[str] | None = None) -> AccountBody:
+    """Build the API's account body, without secrets. `groups`: names of the account's groups."""
     body: AccountBody = {
         "id": row["id"],
         "profileId": row["profile"],
@@ -120,6 +121,8 @@ def to_body(row: AccountRow) -> AccountBody:
     }
     if refused := attention.to_body(row):
         body["attention"] = refused
+    if groups:
+        body["groups"] = list(groups)
     block = platforms.platform(row["platform"]).account_fields
     if block:
         extra = json.loads(row["extra"])
@@ -226,7 +229,8 @@ def connect(
             created_at=values["updated_at"],
             **values,
         ).execute()
-    return to_body(get_row(Account, account)), existing is None
+    groups = account_groups.list_names(organization).get(account)
+    return to_body(get_row(Account, account), groups), existing is None
 
 
 def login(service: AppContext, platform: str, fields: Mapping[str, str]) -> tuple[AccountIdentity, Tokens]:

@@ -145,6 +145,8 @@ class AccountBody(TypedDict):
     tokenExpiresAt: DateTime | None
     attention: NotRequired[Attention]
     """Why the platform refused a post of this account. Absent if all is well, and again once a post succeeds."""
+    groups: NotRequired[list[str]]
+    """Names of the groups that the account is in, as the dashboard's composer saves them. Absent without one."""
     pinterest: NotRequired[PinterestBlock]
     """Pinterest accounts only."""
     instagram: NotRequired[InstagramBlock]

@@ -209,7 +209,7 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     session = dashboard_session.load(call.scope)
     if session is None:
         raise ApiError("unauthenticated")
-    groups = account_groups.load(call.scope)
+    groups = account_groups.load(call.scope.organization)
     typed = _start_form(call, given, groups)
     named_item = {name: typed.get(name) or call.request.args.get(name) or "" for name in ("draft", "post")}
     item = edited_items.load(call.scope, named_item)

@@ -252,7 +252,7 @@ def test_fields_that_are_always_present_are_required_and_others_not() -> None:
     assert set(found["Batch"]["required"]) == {"id", "status", "createdAt", "results"}
     assert set(found["Result"]["required"]) == {"accountId", "platform", "postId", "status"}
     assert set(found["EnvelopeError"]["required"]) == {"code", "message", "docUrl", "requestId"}
-    optional = {"attention", "pinterest", "instagram"}
+    optional = {"attention", "groups", "pinterest", "instagram"}
     assert set(found["Account"]["properties"]) - set(found["Account"]["required"]) == optional
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from socialpub_client import InvalidArgument, Socialpub, SocialpubError
+from socialpub_client.account_names import find_account
 from socialpub_client.apply.calendar import Calendar, Content, Entry, MediaEntry
 from socialpub_client.apply.local_times import show_time
 from socialpub_client.content import guess_kind
@@ -331,26 +332,12 @@ class Planner:
         """Return the content by account id. Raises InvalidArgument for a target without one."""
         found: dict[str, Content] = {}
         for target, content in targets.items():
-            account = self._find_account(target)
+            account = find_account(self._accounts.values(), target)
             if account.id in found:
                 raise InvalidArgument(f"{target} is the account of another target")
             options = None if content.options is None else {"platform": account.platform, **content.options}
             found[account.id] = Content(content.text, content.media, options)
         return found
-
-    def _find_account(self, target: str) -> Account:
-        if target in self._accounts:
-            return self._accounts[target]
-        name = target.removeprefix("@")
-        matches = [
-            account
-            for account in self._accounts.values()
-            if (account.display_name == name if target.startswith("@") else account.platform == target)
-        ]
-        if len(matches) != 1:
-            known = ", ".join(f"{account.id} ({account.display_name})" for account in matches[:10])
-            raise InvalidArgument(f"{target} means {len(matches)} accounts{f': {known}' if known else ''}")
-        return matches[0]
 
     def _name(self, account: str) -> str:
         return self._accounts[account].platform if account in self._accounts else account

@@ -185,7 +185,7 @@ def _post_command() -> click.Command:
         "publish a text, now or later; - reads it from standard input",
         argument("text", required=False),
         option("file", "read the text from this file", type=INPUT),
-        option("to", "a platform, an account's id or @handle; repeat for several", multiple=True),
+        option("to", "a platform, an account's id or @handle, or a group's name; repeat for several", multiple=True),
         *_content_options(),
         *_time_options(),
         option("first-comment", "a reply below the post"),

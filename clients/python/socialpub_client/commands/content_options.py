@@ -7,11 +7,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from socialpub_client import account_names
+from socialpub_client.answers import PLATFORMS
 from socialpub_client.client import Socialpub
 from socialpub_client.commands import runner
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.times import parse_time
-from socialpub_client.content import Media, Target, as_media
+from socialpub_client.content import UUID, Media, Target, as_media
+from socialpub_client.errors import InvalidArgument
 
 TEXT_MAX = 1 << 20
 THREAD_MAX = 24
@@ -126,28 +129,30 @@ def parse_value(text: str) -> Any:
 
 def find_account(options: ApiOptions, client: Socialpub, name: str) -> str:
     """Return the id of an account by its id or @handle."""
-    if not name.startswith("@"):
-        return name
-    wanted = name[1:].casefold()
-    rows = [account.raw for account in client.accounts.list()]
-    found = [
-        row
-        for row in rows
-        if wanted
-        in {str(row.get(field) or "").removeprefix("@").casefold() for field in ("displayName", "platformAccountId")}
-    ]
-    if len(found) != 1:
-        several = ", ".join(f"{row['platform']} {row['id']}" for row in found)
-        options.usage(f"several accounts are called {name}: {several}" if found else f"no account is called {name}")
-    return str(found[0]["id"])
+    return _list_accounts(options, client, name)[0] if name.startswith("@") else name
+
+
+def _list_accounts(options: ApiOptions, client: Socialpub, name: str) -> list[str]:
+    """Return the platform or id as it is, the id of an @handle, or those of a group."""
+    if name in PLATFORMS or UUID.fullmatch(name):
+        return [name]
+    known = client.accounts.list()
+    if any(account.platform == name for account in known):  # a platform that this version does not know
+        return [name]
+    try:
+        if name.startswith("@"):
+            return [account_names.find_account(known, name).id]
+        return [account.id for account in account_names.find_group(known, name)]
+    except InvalidArgument as error:
+        options.usage(str(error))
 
 
 def read_targets(options: ApiOptions, client: Socialpub) -> list[Target]:
     """Return the targets of `--to`, with the options of their platforms."""
     if not options.to:
-        options.usage("give --to: a platform, an account's id or @handle")
+        options.usage("give --to: a platform, an account's id or @handle, or a group")
     own = read_platform_options(options)
-    targets = [Target(find_account(options, client, name)) for name in options.to]
+    targets = [Target(account) for name in options.to for account in _list_accounts(options, client, name)]
     if len({target.account for target in targets}) < len(targets):
         options.usage("--to: the same target is there twice")
     if not own:
