@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -141,7 +142,7 @@ def test_the_longest_id_is_applied(
 
 
 def test_late_entries_go_out_where_that_is_wanted(
-    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = f"late {request.node.name}"
     path = file(CLOSING.replace(str(YEAR), "2020").replace("text: no", f"text: {text}"))
@@ -150,6 +151,68 @@ def test_late_entries_go_out_where_that_is_wanted(
     (post,) = world.plain().posts.list(external_id_prefix=f"{request.node.name}/")
     world.plain().batches.get(post.batch_id).wait(60)
     assert world.texts().count(text) == 1
+    capsys.readouterr()
+    assert applied(world, path) == applied(world, path, publish_late=True) == 0
+    assert [line[0] for line in capsys.readouterr().out.splitlines()] == ["=", "="]
+    assert writes(world) == []
+    moved = path.read_text().replace("2020", str(YEAR))
+    path.write_text(moved)
+    assert applied(world, path) == 3
+    assert "different: at" in capsys.readouterr().out
+
+
+def test_an_account_is_found_by_the_same_name_as_for_post(
+    world: ClientWorld, file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """X's names begin with an @ themselves, and people write them in any case."""
+    sp = world.plain()
+    (account,) = sp.accounts.list(platform="bluesky")
+    for name in (
+        f"@{account.display_name}",
+        f"@{str(account.display_name).upper()}",
+        f"@{account.platform_account_id}",
+    ):
+        assert applied(world, file(f"{CLOSING}    to: '{name}'\n"), check="rules") == 0
+    assert capsys.readouterr().out.count("+ closing") == 3
+
+
+def test_an_unknown_file_is_a_problem_of_its_entry_alone(
+    world: ClientWorld, file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = CLOSING.replace("closing", "other") + "    media: [{ id: med_0000000000000000000000 }]\n"
+    assert applied(world, file(CLOSING + unknown)) == 3
+    assert [line[:9] for line in capsys.readouterr().out.splitlines() if line[0] in "+!"] == ["+ closing", "! other  "]
+    assert writes(world) == []
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_post_is_no_duplicate_of_what_it_replaces(
+    world: ClientWorld,
+    file: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    refuses: bool,
+) -> None:
+    monkeypatch.setattr(world.server.service.runtime.settings.publishing, "refuse_duplicates", refuses)
+    name = f"replaced-{refuses}"
+    second = world.server.connect(world.alice, "threads", name)["id"]
+    first = CLOSING.replace("text: no", f"text: {name}")
+    assert applied(world, renamed(file(first), name)) == 0
+    moved = first.replace("18:30", "19:30")
+    assert applied(world, renamed(file(moved), name)) == 0
+    assert applied(world, renamed(file(f"{moved}    to: [bluesky, {second}]\n"), name)) == 0
+    out = capsys.readouterr().out
+    assert "to: other targets" in out
+    assert "duplicate" not in out
+    again = moved.replace("closing", "again")
+    assert applied(world, renamed(file(moved + again), name), check="rules") == (3 if refuses else 0)
+    assert ("post.duplicate" if refuses else "duplicate_content") in capsys.readouterr().out
+
+
+def renamed(path: Path, name: str) -> Path:
+    """Give a calendar this name: brackets of a parametrized test's are in none."""
+    path.write_text(re.sub("^calendar: .*", f"calendar: {name}", path.read_text()))
+    return path
 
 
 def test_a_plan_is_applied_as_it_was_shown_or_not_at_all(

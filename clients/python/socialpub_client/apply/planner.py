@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from socialpub_client.content import guess_kind
 from socialpub_client.models import Account, MediaFile, MediaRef, Post
 
 INLINE_MAX = 8 << 20  # bytes of a file that is checked before it is uploaded
+DUPLICATE = "post.duplicate"
 PREVIEW = 200  # characters of a text that are shown
 FILLED_IN = {"pinterest": ("boardId",)}
 """Options by platform that the server takes from the account where none is named: a file without them leaves them."""
@@ -172,14 +173,14 @@ class Planner:
         targets: Mapping[str, Content],
         title: str,
         former: Sequence[str],
-        replaced: Iterable[tuple[str, str]],
+        replaced: Collection[tuple[str, str]],
     ) -> Change:
         at: datetime | None = entry.at
         if entry.at <= self._now:
             if not self._publish_late:
                 return Change("!", entry.id, title, ("its time has passed; --late=publish publishes it now",))
             at = None
-        notes, faults = self._check(targets, at)
+        notes, faults = self._check(targets, at, {post for post, _ in replaced})
         if faults:
             return Change("!", entry.id, title, (*notes, *faults))
         content = [
@@ -224,7 +225,7 @@ class Planner:
         if edited and entry.at <= self._now:
             faults.append("its time has passed")
         if edited and not faults:
-            faults = self._check(edited, entry.at)[1]
+            faults = self._check(edited, entry.at, set(seen))[1]
         if faults:
             return Change("!", entry.id, title, (*notes, *faults), (), seen)
         return Change("~" if steps else "=", entry.id, title, tuple(notes), tuple(steps), seen)
@@ -250,7 +251,8 @@ class Planner:
     def _compare(self, each: QueuedPost, content: Content, at: datetime, zone: str | None) -> dict[str, str]:
         """Return what differs, by field; options only of queued posts, since others are not read."""
         post, found = each.post, dict[str, str]()
-        if post.scheduled_at != at:
+        went_late = post.scheduled_at is None and at <= post.created_at  # --late=publish
+        if post.scheduled_at != at and not went_late:
             shown = show_time(post.scheduled_at, zone) if post.scheduled_at else "now"
             found["at"] = f"{shown} -> {show_time(at, zone)}"
         if post.text != content.text:
@@ -287,25 +289,42 @@ class Planner:
 
     # --- Checks ---
 
-    def _check(self, targets: Mapping[str, Content], at: datetime | None) -> tuple[list[str], list[str]]:
-        """Ask the server; return previews and warnings, and the rules that content breaks."""
-        bodies = [self._check_body(account, content) for account, content in targets.items()]
+    def _check(
+        self, targets: Mapping[str, Content], at: datetime | None, own: Collection[str]
+    ) -> tuple[list[str], list[str]]:
+        """Ask the server; return previews and warnings, and the rules that content breaks.
+
+        `own`: the posts that this content replaces, of which it is no duplicate.
+        """
         notes = [f"{self._name(account)}: {_preview(content.text)}" for account, content in targets.items()]
         time = {} if at is None else {"scheduledAt": at.isoformat()}
         try:
-            answer = self._sp.request("POST", "/v1/posts/validate", {"targets": bodies, **time})
+            bodies = [self._check_body(account, content) for account, content in targets.items()]
+            results = self._validate({"targets": bodies, **time}, own)
         except SocialpubError as error:
-            if error.status != 400:
+            if error.status not in (400, 404) and error.rule != DUPLICATE:
                 raise
             return notes, [str(error)]
         faults: list[str] = []
-        for result, account in zip(answer.json["results"], targets, strict=False):
+        for result, account in zip(results, targets, strict=False):
             for warning in result["warnings"]:
+                if any(post in warning["message"] for post in own):
+                    continue  # it names the post as its duplicate
                 notes.append(f"{self._name(account)}: warning: {warning['message']} ({warning['code']})")
             for fault in result["errors"]:
                 rule = fault.get("rule") or fault["code"]
                 faults.append(f"{self._name(account)}: {fault['message']} {fault.get('remediation', '')} ({rule})")
         return notes, faults
+
+    def _validate(self, body: Json, own: Collection[str]) -> Sequence[Json]:
+        """Return the results of a check. Raises SocialpubError."""
+        path = "/v1/posts/validate"
+        try:
+            return list(self._sp.request("POST", path, body).json["results"])
+        except SocialpubError as error:
+            if error.rule != DUPLICATE or any(each["postId"] not in own for each in error.platform_response):
+                raise
+        return list(self._sp.request("POST", path, {**body, "onDuplicate": "warn"}).json["results"])
 
     def _check_body(self, account: str, content: Content) -> dict[str, Any]:
         items = [self._check_item(item) for item in content.media]

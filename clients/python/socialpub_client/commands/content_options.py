@@ -33,13 +33,18 @@ def read_text(options: ApiOptions, text: str | None) -> str | None:
 
 
 def _read_file(options: ApiOptions, path: Path) -> str:
+    return read_file(options, path, TEXT_MAX)
+
+
+def read_file(options: ApiOptions, path: Path, most: int) -> str:
+    """Return the text of a file of at most `most` characters."""
     try:
         with path.open(encoding="utf-8") as file:
-            text = file.read(TEXT_MAX + 1)
+            text = file.read(most + 1)
     except UnicodeDecodeError:
         options.usage(f"{path} is not UTF-8")
-    if len(text) > TEXT_MAX:
-        options.usage(f"{path} is longer than {TEXT_MAX} characters")
+    if len(text) > most:
+        options.usage(f"{path} is longer than {most} characters")
     return text
 
 
