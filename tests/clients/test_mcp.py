@@ -149,6 +149,8 @@ def test_outcomes_in_words() -> None:
     assert describe_outcome(rows[:2]) == "1 published, 1 failed"
     assert describe_outcome(rows[1:2]) == "1 failed"
     assert describe_outcome(rows) == "1 published, 1 failed, 1 accepted, not yet published: read_post tells when"
+    thread = {"status": "published", "thread": rows}
+    assert describe_outcome([thread]).startswith("2 published, 1 failed, 1 accepted")
 
 
 def test_a_check_says_what_is_wrong_and_makes_no_plan(cast: RequestCast) -> None:
@@ -393,6 +395,7 @@ def test_files_of_the_web_come_from_public_addresses_alone(cast: RequestCast) ->
         "https://user@example.org/",
         "https:///a",
         "https://a:b/",
+        "https://10.0.0.1/\x01",
     )
 
     async def work(client: Client) -> None:
@@ -407,6 +410,11 @@ def test_files_of_the_web_come_from_public_addresses_alone(cast: RequestCast) ->
     files = ServerSettings(files=RemoteFiles(resolve))
     error = refused(call(cast, "upload_media", {"url": "https://later.example/"}, person=planning, settings=files))
     assert (error["rule"], "later.example" in resolved) == ("api_key.scope", False)
+
+
+def test_a_host_that_no_name_server_can_be_asked_for_is_refused(cast: RequestCast) -> None:
+    for host in ("a..example", f"{'x' * 64}.example", "a\x01b"):
+        assert refused(call(cast, "upload_media", {"url": f"https://{host}/a.png"}))["rule"] == "url"
 
 
 def test_a_file_of_the_web_is_uploaded_from_the_address_that_was_checked(cast: RequestCast, tmp_path: Path) -> None:

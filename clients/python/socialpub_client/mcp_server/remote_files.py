@@ -83,7 +83,7 @@ class RemoteFiles:
     async def _find_address(self, host: str, port: int) -> str:
         try:
             addresses = await self._resolve(host, port)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: of a name that cannot be written for DNS
             raise _refuse("The host of the address is unknown.") from error
         if not addresses or not all(self._is_public(address) for address in addresses):
             raise _refuse("The address is not a public one.")
@@ -113,7 +113,12 @@ def _parse(url: str) -> tuple[str, int, str]:
         port = parts.port or 443
     except ValueError as error:
         raise _refuse("This is no URL.") from error
-    if parts.scheme != "https" or not parts.hostname or parts.username is not None or not url.isascii():
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or parts.username is not None
+        or not (url.isascii() and url.isprintable())
+    ):
         raise _refuse("This is no https URL, or it has a user name.")
     return parts.hostname, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 

@@ -260,13 +260,14 @@ def _result_row(row: Json) -> dict[str, Any]:
 
 
 def describe_outcome(rows: Sequence[Json]) -> str:
-    """Return in words what the post log says of a batch.
+    """Return in words what the post log says of a batch, pieces of threads included.
 
     Nothing is called published before it is.
     """
-    done = sum(row["status"] == "published" for row in rows)
-    lost = sum(row["status"] in ("failed", "rejected", "canceled") for row in rows)
-    waiting = len(rows) - done - lost
+    states = [post["status"] for row in rows for post in (row, *row.get("thread", ()))]
+    done = states.count("published")
+    lost = sum(state in ("failed", "rejected", "canceled") for state in states)
+    waiting = len(states) - done - lost
     if waiting == 0 and lost == 0:
         return "published"
     parts = [f"{done} published"] * bool(done) + [f"{lost} failed"] * bool(lost)
