@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub import platforms
+from socialpub.base.config import parse_duration
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.commands.click_types import CommandOptions
@@ -47,6 +48,7 @@ from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
 from socialpub.store.schema import migration
 from socialpub.store.schema.migration import count_migrations
 from socialpub_client.commands.exit_codes import REFUSED
+from socialpub_client.commands.runner import is_terminal
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -192,10 +194,21 @@ def key_create(options: CommandOptions) -> ActionBody:
     with open_database(options) as service:
         actor = make_actor(options, service)
         profile, listed = service.read(lambda: _find_limits(options, actor.scope.organization)).result()
-        limits = {"profileId": profile, "scopes": [*options.scope], "accounts": listed, "expiresAt": options.expires}
+        ends = _find_end(service, options.expires)
+        limits = {"profileId": profile, "scopes": [*options.scope], "accounts": listed, "expiresAt": ends}
         given = {"name": options.name} | {name: value for name, value in limits.items() if value}
         request = parse_object(KeyRequest, given)
         return actions.perform_sync(actor, api_keys.create, request, label="test" if options.test else "live")
+
+
+def _find_end(service: AppContext, given: str | None) -> str | None:
+    """Return the time at which a new key ends: as given, or after a duration such as `90d`."""
+    if not given or given[-1] not in "smhd":
+        return given
+    try:
+        return format_iso(service.now_ms + int(parse_duration(given) * 1000))
+    except (ValueError, OverflowError, OSError):  # OSError: a year that no clock has
+        return given
 
 
 def _find_limits(options: CommandOptions, organization: str) -> tuple[str | None, list[str]]:
@@ -289,7 +302,7 @@ class TokensInput(BaseModel):
 
 def account_add(options: CommandOptions) -> ActionBody:
     """Add an account with given tokens; return it as the API does."""
-    given = validation.parse_body(TokensInput, sys.stdin.buffer.read())
+    given = validation.parse_body(TokensInput, b"" if sys.stdin is None else sys.stdin.buffer.read())
     identity = AccountIdentity(options.platform_account_id, options.display_name, given.extra)
     tokens = Tokens(given.access_token, given.refresh_token, given.expires_at)
     with open_database(options) as service:
@@ -356,7 +369,7 @@ def _confirm(options: CommandOptions, consequences: str) -> None:
     print(consequences, file=sys.stderr)
     if options.yes:
         return
-    if not sys.stdin.isatty():
+    if not is_terminal(sys.stdin):
         options.usage("standard input is not a terminal: confirm with --yes")
     click.confirm("Disconnect it?", abort=True, err=True)
 
@@ -393,9 +406,13 @@ def _find_profile(options: CommandOptions) -> ProfileRow:
 
 def _read_secret(words: str, *, new: bool = False) -> str:
     """Read a secret: prompted without echo (a new one twice), or from standard input."""
-    if sys.stdin.isatty():
+    if is_terminal(sys.stdin):
         return str(click.prompt(words, hide_input=True, confirmation_prompt=new, err=True))
-    secret = sys.stdin.readline().rstrip("\r\n")
+    try:
+        secret = "" if sys.stdin is None else sys.stdin.readline().rstrip("\r\n")
+        secret.encode()  # in some locales what is no UTF-8 is read as surrogates
+    except UnicodeError as error:
+        raise ApiError("validation_failed", "The secret on standard input is not UTF-8.") from error
     if not secret:
         raise ApiError("validation_failed", "The secret is expected on standard input.")
     return secret

@@ -77,7 +77,7 @@ def restore(options: CommandOptions) -> dict[str, Any]:
         "database": str(restored.database),
         "takenAt": restored.manifest.taken_at,
         "mediaFiles": restored.manifest.media_files,
-        "key": "restored" if restored.key else "there" if _has_key(settings) else f"missing: {', '.join(sorted(keys))}",
+        "key": "restored" if restored.key else _describe_key(settings, keys),
         "paused": instance.RESTORED,
         "overdue": [{"id": row["id"], "dueAt": format_iso(overdue_rule.get_due_time(row))} for row in late],
         "next": f"socialpub serve, compare with the platforms, then: {instance.get_resume_command(instance.RESTORED)}",
@@ -136,8 +136,10 @@ def _local_file(options: CommandOptions) -> Iterator[Path]:
         yield file
 
 
-def _has_key(settings: Settings) -> bool:
-    return bool(settings.security.encryption_keys) or settings.key_file.exists()
+def _describe_key(settings: Settings, needed: set[str]) -> str:
+    if settings.security.encryption_keys or settings.key_file.exists():
+        return "there"
+    return f"missing: {', '.join(sorted(needed))}" if needed else "none needed"
 
 
 def _inspect(settings: Settings) -> tuple[set[str], list[overdue_rule.DuePost]]:

@@ -1,6 +1,6 @@
 """Commands on the database as a part of the program `socialpub`, which is the client's.
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 authentication.
+Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 authentication, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from socialpub.commands import command_table
 from socialpub.commands.click_types import CommandOptions
 from socialpub_client.commands import cli as client_cli
 from socialpub_client.commands.command_table import CommandSet
-from socialpub_client.commands.exit_codes import FAILED
+from socialpub_client.commands.exit_codes import INTERRUPTED
 
 
 def program() -> NoReturn:
@@ -47,4 +47,4 @@ def run(options: CommandOptions) -> int:
     try:
         return runner.run(options)
     except (KeyboardInterrupt, click.Abort):
-        return FAILED
+        return INTERRUPTED

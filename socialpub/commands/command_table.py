@@ -300,7 +300,7 @@ def _key_commands() -> Iterator[click.Command]:
         option("name", default="command line"),
         option("scope", "limit what the key may do; repeat for several", multiple=True, type=click.Choice(ALL_SCOPES)),
         option("account", "limit the key to this account, by id or name; repeat for several", multiple=True),
-        option("expires", "when the key stops working", metavar="TIME"),
+        option("expires", "when the key stops working: a time, or a duration such as 90d", metavar="TIME"),
         flag("test", "label it as a test key; it works like a live key"),
         act="key create",
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from socialpub import platforms
 from socialpub.base import config
 from socialpub.commands.click_types import CommandOptions
@@ -14,6 +12,7 @@ def build() -> str:
     return config.render_example({name: platform.site for name, platform in platforms.PLATFORMS.items()})
 
 
-def show(options: CommandOptions) -> None:
-    """Print the file; with `--json` as one JSON string."""
-    print(json.dumps(build(), ensure_ascii=False) if options.json else build(), end="\n" if options.json else "")
+def show(options: CommandOptions) -> str:
+    """Return the file; with `--json` it is one JSON string."""
+    options.sentences = build().splitlines()
+    return build()

@@ -39,6 +39,7 @@ from socialpub.domain.schemas.errors import build_warning_body
 from socialpub.store.engine import sql
 from socialpub.store.engine.locks import StartError, try_lock
 from socialpub_client.commands.exit_codes import FAILED
+from socialpub_client.commands.runner import printing
 
 BATCH_LINES = 16  # lines per step: their writes share an fsync
 PROBLEMS_SHOWN = 200
@@ -60,7 +61,9 @@ def export(options: CommandOptions) -> Json | None:
         organization = make_actor(options, service).scope.organization
         rows = _accounts(service, organization) if options.accounts else _posts(service, organization, options)
         if str(options.file) == "-":
-            _write(sys.stdout, rows, "csv" if options.csv else "ndjson", options)
+            if sys.stdout is not None:
+                with printing():
+                    _write(sys.stdout, rows, "csv" if options.csv else "ndjson", options)
             return None
         return {"file": str(options.file), "lines": _to_file(options, rows)}
 

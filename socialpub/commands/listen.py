@@ -19,6 +19,7 @@ from socialpub.base.runtime import SYSTEM_ENTROPY, IdGenerator, SystemClock
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError
 from socialpub.domain.delivery.webhooks import signatures
+from socialpub_client.commands.runner import printing
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0  # seconds between retries of an unresponsive server
@@ -145,13 +146,14 @@ class EventForwarder:
     def forward(self, event: Json) -> None:
         """Send an event if configured, and print the result; a failing receiver is skipped."""
         status = self._send(event) if self._options.forward_to else None
-        if self._options.json:
-            row = {"type": event["type"], "id": event["id"], "status": status}
-            print(dumps(row | ({"event": event} if self._options.print else {})), flush=True)
-            return
-        print("  ".join(str(part) for part in (event["type"], event["id"], status) if part is not None), flush=True)
-        if self._options.print:
-            print(json.dumps(event, indent=2, ensure_ascii=False), flush=True)
+        with printing():
+            if self._options.json:
+                row = {"type": event["type"], "id": event["id"], "status": status}
+                print(dumps(row | ({"event": event} if self._options.print else {})))
+                return
+            print("  ".join(str(part) for part in (event["type"], event["id"], status) if part is not None))
+            if self._options.print:
+                print(json.dumps(event, indent=2, ensure_ascii=False))
 
     def _send(self, event: Json) -> int | str:
         """Send an event; return the response's status, or the error."""

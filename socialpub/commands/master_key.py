@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.admin import make_actor, open_database
@@ -28,6 +30,7 @@ from socialpub.domain.server import copy_detection
 from socialpub.store import database as db
 from socialpub.store.engine.locks import is_served
 from socialpub.store.schema import migration
+from socialpub_client.commands.runner import is_terminal
 
 INCOMPLETE = 1
 
@@ -118,10 +121,10 @@ def _confirm(options: CommandOptions, counts: dict[str, int]) -> None:
     if options.yes:
         return
     given_up = _LOSS_TEXT.format(**counts)
-    if not sys.stdin.isatty():
+    if not is_terminal(sys.stdin):
         raise CommandRefusedError(f"{given_up} To continue, add --yes.")
     print(given_up, file=sys.stderr)
-    if input("Type forget to continue: ").strip() != "forget":
+    if click.prompt("Type forget to continue", default="", show_default=False, err=True).strip() != "forget":
         raise CommandRefusedError("Nothing was changed.")
 
 

@@ -13,6 +13,8 @@ from socialpub.domain.background import recovery
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing import overdue_rule
 from socialpub.domain.server import instance
+from socialpub_client.commands.exit_codes import REFUSED
+from socialpub_client.commands.runner import printing
 
 
 def resume(options: CommandOptions) -> dict[str, Any]:
@@ -21,8 +23,10 @@ def resume(options: CommandOptions) -> dict[str, Any]:
         reason = service.read(instance.get_pause_reason).result()
         publish, skip = _split_overdue(service, options.skip_overdue)
         if reason == instance.RESTORED and not options.after_restore:
+            options.exit_code = REFUSED
             if not options.json:
-                print(*_describe_overdue(publish, skip), sep="\n")
+                with printing():
+                    print(*_describe_overdue(publish, skip), sep="\n")
             raise CommandRefusedError(_RESTORED_TEXT)
         _fail(service, skip)
         if reason is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
-import sys
 from typing import Any
 
 from socialpub.base.config import ConfigError
@@ -13,11 +13,11 @@ from socialpub.base.observability import redaction
 from socialpub.base.s3 import S3BucketError
 from socialpub.commands import audit_line, serve
 from socialpub.commands.click_types import CommandOptions
-from socialpub.domain.backups.archive import BackupError
+from socialpub.domain.backups.archive import BackupError, BackupExistsError
 from socialpub.domain.schemas.errors import build_error_body
 from socialpub.store.engine.locks import StartError
 from socialpub_client.commands.exit_codes import AUTHENTICATION, FAILED, REFUSED
-from socialpub_client.commands.runner import format_fields
+from socialpub_client.commands.runner import OutputLostError, drop_output, format_fields, printing, tell_error
 
 
 def run(options: CommandOptions) -> int:
@@ -26,12 +26,15 @@ def run(options: CommandOptions) -> int:
         logging.lastResort.setFormatter(redaction.TextLogFormatter("%(message)s"))
     try:
         result = options.run(options)
+        if options.act and result.get(options.done):
+            audit_line.write(options.act, result, options.settings)
+        if result is not None:
+            _show(options, result)
     except (ApiError, BackupError, S3BucketError, ConfigError, StartError, serve.CommandRefusedError) as error:
         return _report_error(options, error)
-    if options.act and result.get(options.done):
-        audit_line.write(options.act, result, options.settings)
-    if result is not None:
-        _show(options, result)
+    except OutputLostError as lost:
+        drop_output(lost.error)
+        return int(options.exit_code) if options.act or lost.error.errno == errno.EPIPE else FAILED
     return int(options.exit_code)
 
 
@@ -39,15 +42,19 @@ def _report_error(options: CommandOptions, error: Exception) -> int:
     if options.json:
         body = dict(build_error_body(error, "")) if isinstance(error, ApiError) else {"message": str(error)}
         body.pop("docUrl", None), body.pop("ruleUrl", None)
-        print(json.dumps({"error": body}, ensure_ascii=False))
-    print(f"socialpub: {error}", file=sys.stderr)
+        try:
+            with printing():
+                print(json.dumps({"error": body}, ensure_ascii=False))
+        except OutputLostError as lost:
+            drop_output(lost.error)
+    tell_error(f"socialpub: {error}")
     if isinstance(error, ApiError) and error.remediation:
-        print(f"  {error.remediation}", file=sys.stderr)
+        tell_error(f"  {error.remediation}")
     return _exit_code(error)
 
 
 def _exit_code(error: Exception) -> int:
-    if isinstance(error, serve.CommandRefusedError):
+    if isinstance(error, serve.CommandRefusedError | BackupExistsError):
         return REFUSED
     if isinstance(error, ApiError):
         if error.code in ("platform_auth_failed", "unauthenticated"):
@@ -57,10 +64,9 @@ def _exit_code(error: Exception) -> int:
 
 
 def _show(options: CommandOptions, result: Any) -> None:
-    if options.json:
-        print(json.dumps(result, ensure_ascii=False))
-    else:
-        for line in _format_lines(result) if options.sentences is None else options.sentences:
+    lines = _format_lines(result) if options.sentences is None else options.sentences
+    with printing():
+        for line in [json.dumps(result, ensure_ascii=False)] if options.json else lines:
             print(line)
 
 

@@ -18,6 +18,7 @@ from socialpub.store.jobs import job_queue
 from socialpub.store.schema import snapshot
 from tests.support.app_server import AppServer, Person
 from tests.support.backup_commands import _png, backup_command, upload_file
+from tests.support.command_runner import RunCommand
 from tests.support.publishing_state import schedule_post
 from tests.support.soak.soak_world import wait_for
 
@@ -152,7 +153,7 @@ def test_media_that_are_gone_or_changed_are_told(server: AppServer, alice: Perso
 def test_a_backup_writes_over_nothing(server: AppServer) -> None:
     (server.home / "b.zip").write_text("mine")
     refused = backup_command(server, "backup", "b.zip")
-    assert refused.code == 1
+    assert refused.code == 3
     assert refused.error["message"].endswith("b.zip exists already. Choose another name, or move the file away.")
     assert (server.home / "b.zip").read_text() == "mine"
 
@@ -175,6 +176,12 @@ def test_a_restore_writes_over_nothing(server: AppServer, alice: Person, home_of
         assert (refused.code, "overwrites nothing" in refused.error["message"]) == (3, True)
         assert (home_of / name).read_text() == "mine"
         (home_of / name).unlink()
+
+
+def test_a_restore_of_a_database_without_secrets_asks_for_no_key(run: RunCommand, folder: Path) -> None:
+    run("migrate")
+    run("backup", "b.zip")
+    assert run("restore", "b.zip", "--database", "other/x.db", "--json").json["key"] == "none needed"
 
 
 def test_a_restore_leaves_another_master_key_alone(server: AppServer, alice: Person, home_of: Path) -> None:

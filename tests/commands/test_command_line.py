@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from socialpub import __version__
+from socialpub_client.commands import exit_codes
 from tests.support import forked_commands
 from tests.support.command_runner import CommandResult, RunCommand, command_environment, run_command
 from tests.support.terminal import read_terminal_until, start_at_terminal
@@ -35,14 +36,14 @@ def test_a_new_password_is_typed_unseen_and_twice(run: RunCommand, folder: Path)
     assert "do not match" in seen
 
 
-def test_ctrl_c_at_a_question_ends_with_1_and_changes_nothing(run: RunCommand, folder: Path) -> None:
+def test_ctrl_c_at_a_question_ends_with_130_and_changes_nothing(run: RunCommand, folder: Path) -> None:
     run("org", "create", "Acme")
     with start_at_terminal("user", "create", "--email", "a@example.com", "--role", "owner", cwd=folder) as (
         process,
         tty,
     ):
         read_terminal_until(tty, "Password: ")
-        assert process.interrupt() == 1
+        assert process.interrupt() == exit_codes.INTERRUPTED
     assert run("user", "list", "--json").json == []
 
 

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from socialpub.base.runtime import DAY_MS, SystemClock
+from socialpub.domain.schemas.common import parse_instant
+from socialpub_client.commands import exit_codes
 from tests.support.command_data import PASSWORD, audit_rows, insert_account, make_organization, make_user
 from tests.support.command_runner import RunCommand
 from tests.support.terminal import read_terminal_until, start_at_terminal
@@ -102,6 +105,10 @@ def test_a_key_is_limited_by_its_options(ask: Ask, run: RunCommand) -> None:
     assert ask("key", "list")[0]["scopes"] == made["scopes"]
     assert run("key", "create", "--scope", "posts:all").code == 2
     assert refused(run, "key", "create", "--account", "bakery")["code"] == "not_found"
+    ends = parse_instant(ask("key", "create", "--expires", "90d")["expiresAt"])
+    assert abs(ends - SystemClock().now_ms() - 90 * DAY_MS) < DAY_MS
+    for unknown in ("90", "3 weeks", "999999999999d"):
+        assert "RFC 3339" in refused(run, "key", "create", "--expires", unknown)["message"]
     past = refused(run, "key", "create", "--expires", "2020-01-31T00:00:00Z")
     assert (past["code"], past["rule"]) == ("validation_failed", "expiresAt")
 
@@ -156,5 +163,5 @@ def test_at_a_terminal_it_asks(ask: Ask, folder: Path, typed: str, gone: bool) -
         seen = read_terminal_until(terminal, "Disconnect it? [y/N]: ")
         assert re.search(r"X account 7: its tokens are deleted", seen)
         terminal.write(typed.encode() + b"\n")
-        assert process.popen.wait(60) == (0 if gone else 1)
+        assert process.popen.wait(60) == (exit_codes.DONE if gone else exit_codes.INTERRUPTED)
     assert bool(disconnected(folder)) == gone

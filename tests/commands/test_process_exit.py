@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support import forked_commands
-from tests.support.command_runner import CommandProcess, Popen, read_address, running_commands
+from tests.support.command_runner import CommandProcess, Popen, command_environment, read_address, running_commands
 
 EXAMPLE = Path(__file__).parents[2] / "socialpub.toml.example"
 # Python's own end is seen by an exit code of its own.
@@ -52,6 +55,41 @@ def test_beside_a_thread_a_command_that_is_refused_keeps_its_code(begin: Callabl
     command = begin("busy", "nonsense").popen
     assert "nonsense" in command.communicate()[1]
     assert command.wait() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("output", "read"), [("| true", 0), (">/dev/full", 1), (">&-", 0)], ids=["closed pipe", "full disk", "closed"]
+)
+def test_every_command_ends_without_input_and_output(folder: Path, output: str, read: int) -> None:
+    """It shows no traceback, and what was done decides the code."""
+    lines = {
+        "org create Acme": 0,
+        "org list": read,
+        "org list --json": read,
+        "config example": read,
+        "export - --csv": read,
+        "doctor --offline": 1,  # no server runs
+        "org show nobody --json": 3,
+        "account add --platform bluesky --platform-account-id did:plc:x": 3,
+        "user create --email a@example.com --role owner": 3,
+        "backup b.zip": 0,
+        "keys rotate": 0,
+        "resume": 0,
+    }
+    for line, code in lines.items():
+        script = f"{{ {sys.executable} -m socialpub {line}; echo $? >code; }} <&- {output}"
+        ended = subprocess.run(["bash", "-c", script], env=command_environment(), capture_output=True, text=True)
+        assert "Traceback" not in ended.stderr, (line, ended.stderr)
+        assert "Exception ignored" not in ended.stderr, (line, ended.stderr)
+        assert int((folder / "code").read_text()) == code, (line, ended.stderr)
+
+
+@pytest.mark.slow
+def test_names_are_printed_in_a_locale_that_has_no_letters_for_them(folder: Path) -> None:
+    line = [sys.executable, "-m", "socialpub", "org", "create", "Café ☕", "--json"]
+    ended = subprocess.run(line, env=command_environment() | {"PYTHONIOENCODING": "ascii"}, capture_output=True)
+    assert (ended.returncode, json.loads(ended.stdout)["name"]) == (0, "Café ☕"), ended.stderr
 
 
 def test_a_server_stops_well_while_a_thread_reads_certificates(begin: Callable[..., CommandProcess]) -> None:

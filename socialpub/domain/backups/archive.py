@@ -38,6 +38,10 @@ class BackupError(Exception):
     """Failed backup or restore; the message gives reason and remedy."""
 
 
+class BackupExistsError(BackupError):
+    """A backup that was refused because its name is taken."""
+
+
 class BackupManifest(BaseModel):
     """Manifest of a backup."""
 

@@ -21,7 +21,13 @@ from socialpub.base.runtime import format_iso
 from socialpub.base.security import private_files
 from socialpub.base.system import directories, os_errors
 from socialpub.domain.backups import archive, verification
-from socialpub.domain.backups.archive import DATABASE, BackupError, BackupManifest, BackupProgressCallback
+from socialpub.domain.backups.archive import (
+    DATABASE,
+    BackupError,
+    BackupExistsError,
+    BackupManifest,
+    BackupProgressCallback,
+)
 from socialpub.domain.backups.staging import PART_PREFIX, PINS_PREFIX, create_folder
 from socialpub.store.engine.integrity import check_integrity
 from socialpub.store.schema import snapshot
@@ -50,7 +56,7 @@ def create_backup(
 ) -> BackupReport:
     """Write a backup to a new file. Raises BackupError and leaves nothing on failure."""
     if file.exists():
-        raise BackupError(f"{file} exists already. Choose another name, or move the file away.")
+        raise BackupExistsError(f"{file} exists already. Choose another name, or move the file away.")
     key = _read_key(settings) if with_key else None
     try:
         with create_folder(file.parent, PART_PREFIX) as staging, _pin_media(settings.data_dir / "media") as pins:
@@ -86,7 +92,7 @@ def _rename_into_place(part: Path, file: Path) -> None:
     try:
         os.link(part, file)
     except FileExistsError as error:
-        raise BackupError(f"{file} exists already: another process has just created it.") from error
+        raise BackupExistsError(f"{file} exists already: another process has just created it.") from error
     except OSError:  # file system without hard links
         os.replace(part, file)
     directories.sync(file.parent)

@@ -7,6 +7,8 @@ Packages add commands by the entry point group `socialpub.commands`: each entry 
 from __future__ import annotations
 
 import gc
+import io
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -24,6 +26,9 @@ def program(sets: Iterable[CommandSet] | None = None) -> NoReturn:
 
     `sets`: the commands beside those over the API; default, those of the installed packages.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":  # None where it is closed
+            stream.reconfigure(encoding="utf-8")  # as JSON is; texts of posts are beyond most other encodings
     gc.disable()  # until all is imported: collections during imports take a sixth of the startup
     process_exit.exit_now(main(None, load_installed() if sets is None else sets))
 

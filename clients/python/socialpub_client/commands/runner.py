@@ -100,6 +100,25 @@ def _lines(output: Output, options: ApiOptions) -> Iterator[str]:
         yield from output.lines(output.value) if output.lines else format_fields(output.value)
 
 
+class OutputLostError(Exception):
+    """Standard output cannot be written; `error` says why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextlib.contextmanager
+def printing() -> Generator[None]:
+    """Raise OutputLostError where the block cannot write to standard output."""
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        raise OutputLostError(error) from error
+
+
 def drop_output(error: OSError) -> None:
     """Point standard output at nothing; say why, unless its reader has gone."""
     nothing = os.open(os.devnull, os.O_WRONLY)
@@ -162,7 +181,12 @@ def read_stdin(options: ApiOptions) -> str:
     """Read standard input to its end."""
     if sys.stdin is None:
         options.usage("standard input is closed")
-    return sys.stdin.read()
+    try:
+        text = sys.stdin.read()
+        text.encode()  # in some locales what is no UTF-8 is read as surrogates
+    except UnicodeError:
+        options.usage("standard input is not UTF-8")
+    return text
 
 
 @contextlib.contextmanager
