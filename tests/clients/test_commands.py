@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from socialpub_client import Socialpub
-from socialpub_client.commands import cli, exit_codes, runner
+from socialpub_client.commands import cli, command_table, exit_codes, runner
 from tests.clients.conftest import ClientWorld
 from tests.support.command_runner import CommandResult, RunCommand
 from tests.support.connect_flow import sign_in
@@ -101,7 +102,12 @@ def test_a_post_that_no_target_took_ends_with_1(
         ("post", "--file", "missing.txt", "--to", "bluesky"),
         ("post", "x", "--to", "bluesky", "--option", "twitter.replySettings=all"),
         ("posts", "cancel", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"),
+        ("posts", "settle", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"),
         ("api", "GET", "/v1/me", "-f", "x"),
+        ("api", "GET", "/v1/me", "--paginate"),
+        ("api", "GET", "v1/me"),
+        ("api", "GET", "https://other.example/v1/me"),
+        ("api", "GET", "//other.example/v1/me"),
         ("nonsense",),
     ],
 )
@@ -109,6 +115,46 @@ def test_a_wrong_line_ends_with_2_and_says_why(run: RunCommand, line: tuple[str,
     ended = run(*line)
     assert (ended.code, ended.out) == (exit_codes.USAGE, "")
     assert "Error: " in ended.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("post", "\udcff", "--to", "bluesky"),
+        ("posts", "show", "\udcff"),
+        ("posts", "list", "--q", "\udcff"),
+        ("api", "GET", "/v1/\udcff"),
+        ("post", "x", "--to", "bluesky", "--url", "http://[::1"),
+        ("mcp", "--http", "127.0.0.1:0", "--url", "http://10.0.0.1"),
+        ("mcp", "--http", "127.0.0.1:0", "--url", "http://127.0.0.1:http"),
+    ],
+)
+def test_what_no_request_can_carry_ends_with_2(run: RunCommand, line: tuple[str, ...]) -> None:
+    ended = run(*line)
+    assert (ended.code, ended.out) == (exit_codes.USAGE, "")
+    assert ended.err.startswith("socialpub: ")
+
+
+def test_bytes_that_are_no_text_end_with_2(
+    run: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, world: ClientWorld
+) -> None:
+    (tmp_path / "body").write_bytes(b"\xff")
+    lines = [("post", "--to", "bluesky", "--file"), ("api", "POST", "/v1/posts", "--input")]
+    for line in lines:
+        assert "is not UTF-8" in run(*line, str(tmp_path / "body")).err
+    for errors in ("strict", "surrogateescape"):  # as most locales have it, and as C has it
+        for line in lines:
+            parsed = command_table.parse([*line, "-"], [])
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8", errors=errors))
+            assert parsed is not None
+            with pytest.raises(click.UsageError, match="standard input is not UTF-8"):
+                parsed()
+
+
+def test_a_file_whose_name_is_no_text_is_uploaded(run: RunCommand, tmp_path: Path) -> None:
+    path = tmp_path / "door\udcff.png"
+    path.write_bytes(picture("PNG"))
+    assert run("media", "upload", str(path), "--json").json["kind"] == "image"
 
 
 def test_what_the_rules_refuse_ends_with_3_and_its_envelope(run: RunCommand, world: ClientWorld) -> None:
@@ -193,6 +239,8 @@ class InterruptingTransport:
 def test_ctrl_c_ends_with_130_and_during_a_write_with_6(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "Socialpub", _with(InterruptingTransport()))
     assert run("posts", "list").code == exit_codes.INTERRUPTED
+    assert run("api", "GET", "/v1/posts").code == exit_codes.INTERRUPTED
+    assert run("api", "DELETE", "/v1/posts/x").code == exit_codes.UNKNOWN
     ended = run("post", "x", "--to", "bluesky", "--idempotency-key", "mine")
     assert (ended.code, "mine" in ended.err) == (exit_codes.UNKNOWN, True)
 
@@ -351,6 +399,9 @@ def test_accounts_webhooks_and_any_request(run: RunCommand, world: ClientWorld) 
     assert len(run("api", "GET", "/v1/posts?limit=1", "--paginate").out.splitlines()) > 1
     assert "x-ratelimit-limit" in run("api", "GET", "/v1/me", "-i").out
     assert run("api", "POST", "/v1/posts/validate", "--input", "-", stdin="{}").code == 3
+    several = run("api", "GET", "/v1/posts", "-f", "status=queued", "-f", "status=canceled", "-f", "limit=1", "--json")
+    assert (several.code, len(several.json["data"])) == (0, 1)
+    assert run("api", "GET", "/v1/posts", "-f", "q=1e3", "-f", "q=null", "--json").error["rule"] == "q"
 
 
 def test_a_stored_server_is_private_used_and_forgotten(

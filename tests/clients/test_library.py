@@ -391,6 +391,19 @@ def test_the_key_is_shown_nowhere(world: ClientWorld, caplog: pytest.LogCaptureF
     assert not [line for line in [*shown, caplog.text] if "SSSS" in line]
 
 
+def test_the_key_for_this_machine_goes_through_no_proxy(world: ClientWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+    async def ask(url: str) -> str:
+        async with AsyncSocialpub(url, world.alice.key) as sp:
+            return (await sp.me()).organization.id
+
+    for url in (world.server.url, world.server.url.replace("127.0.0.1", "localhost")):
+        with Socialpub(url, world.alice.key) as sp:
+            assert sp.me().organization.id == asyncio.run(ask(url)) == world.alice.organization
+
+
 def test_a_redirect_is_not_followed(world: ClientWorld) -> None:
     transport = _Scripted(iter([Response(302, {"location": "http://elsewhere.example/"}, b"")]))
     with pytest.raises(UnexpectedAnswer, match="not followed"):

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from socialpub_client import ConfigurationError
+from socialpub_client import ConfigurationError, Socialpub
 from socialpub_client.servers import Server, resolve_server, servers_file
 
 FILE = """
@@ -60,6 +60,36 @@ def test_a_kept_key_goes_to_its_own_address_only(home: dict[str, str]) -> None:
         resolve_server("https://elsewhere.example.org", None, None, None, home)
     with pytest.raises(ConfigurationError):
         resolve_server("https://elsewhere.example.org", None, "work", None, home)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.org",
+        "ftp://example.org",
+        "https://",
+        "https://a..example.org",
+        "https://exa mple.org",
+        "https://example.org/\x01",
+        "https://[::1",
+        "http://127.0.0.1:http",
+        "http://127.0.0.1:65537",
+        "http://127.0.0.1:0",
+        "https://example.org?a=b",
+        "https://me@example.org",
+        "http://example.org",
+    ],
+)
+def test_an_address_that_nothing_is_sent_to_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        Socialpub(url, "key")
+
+
+def test_a_proxy_of_the_environment_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "foo://proxy.example")
+    with Socialpub("https://example.org", "key") as sp, pytest.raises(ConfigurationError, match="foo://proxy"):
+        sp.me()
 
 
 @pytest.mark.parametrize("text", ["[", "[default]\nurl = 1\nkey = 'k'", "[default]\nurl = 'u'", "default = 'secret'"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from socialpub_client import errors, models
-from socialpub_client.engine import Engine, format_time, given, read, segment, upload_headers
+from socialpub_client.engine import Engine, format_time, given, read, read_list, segment, upload_headers
 from socialpub_client.messages import FileUpload, HashFile, Progress, Source, Steps
 
 Json = Mapping[str, Any]
@@ -175,8 +175,8 @@ def guess_kind(name: str) -> str:
 def find_media(engine: Engine, sha256: str) -> Steps[models.MediaFile | None]:
     """Return a stored file with these bytes, or None."""
     params = {"sha256": sha256.lower(), "limit": 1, "profileId": engine.profile}
-    page = (yield from engine.request("GET", "/v1/media", params=params)).json
-    return models.MediaFile.parse(page["data"][0]) if page["data"] else None
+    found = read_list(models.MediaFile.parse, (yield from engine.request("GET", "/v1/media", params=params)))
+    return found[0] if found else None
 
 
 def upload_media(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from socialpub_client import errors
 from socialpub_client.messages import (
@@ -88,9 +88,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError for an address or key that cannot be used."""
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise errors.ConfigurationError("The address of the server must be an http or https URL.")
+        parts = _split_address(self.url)
         if parts.username is not None or parts.password is not None:
             raise errors.ConfigurationError("The address of the server must not have a user name or password.")
         if parts.scheme == "http" and not self.allow_http and parts.hostname not in LOOPBACK:
@@ -142,7 +140,12 @@ class Engine:
         if not path.startswith("/"):
             raise errors.InvalidArgument("A path begins with `/`.")
         pairs = [(name, text) for name, value in (params or {}).items() for text in _texts(value)]
-        return f"{self.url.rstrip('/')}{path}{'?' if pairs else ''}{urlencode(pairs)}"
+        try:
+            path.encode()
+            query = urlencode(pairs)
+        except UnicodeEncodeError:
+            raise errors.InvalidArgument("A path or parameter is not valid Unicode.") from None
+        return f"{self.url.rstrip('/')}{path}{'?' if pairs else ''}{query}"
 
     def _headers(
         self, json: Any, body: FileUpload | None, key: str | None, if_match: str | None, wait: float | None
@@ -311,11 +314,27 @@ def _dump(value: Any) -> bytes:
         raise errors.InvalidArgument(f"The body is no JSON: {error}.") from error
 
 
+def _split_address(url: str) -> SplitResult:
+    """Return the parts of a server's address. Raises ConfigurationError."""
+    try:
+        parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        usable = parts.port != 0 and url.isprintable() and not re.search(r"\s", url)
+    except ValueError:  # of the port, of brackets, of a name with an empty part
+        usable = False
+    if not usable or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise errors.ConfigurationError("The address of the server must be an http or https URL.")
+    return parts
+
+
 def segment(value: str) -> str:
     """Return an id as a part of a path."""
     if not value or value in (".", ".."):
         raise errors.InvalidArgument("An id is missing.")
-    return quote(value, safe="")
+    try:
+        return quote(value, safe="")
+    except UnicodeEncodeError:
+        raise errors.InvalidArgument("An id is not valid Unicode.") from None
 
 
 def format_time(value: datetime | str) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
 import httpx
 
+from socialpub_client.errors import ConfigurationError
 from socialpub_client.messages import FileUpload, Request, Response, TransportError
 
+Http = TypeVar("Http")
 _LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=15)
+_DIRECT = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+"""Addresses for which the environment's proxies are not asked: they would get the key in the clear, and name another
+machine."""
 
 
 class HttpTransport:
@@ -39,7 +44,7 @@ class HttpTransport:
         with self._lock:
             client = self._clients.get(os.getpid())
             if client is None:
-                client = self._clients[os.getpid()] = httpx.Client(limits=_LIMITS, follow_redirects=False)
+                client = self._clients[os.getpid()] = _open(httpx.Client)
             return client
 
     def close(self) -> None:
@@ -54,7 +59,7 @@ class AsyncHttpTransport:
     """Transport of `AsyncSocialpub`: for the tasks of one event loop."""
 
     def __init__(self) -> None:
-        self._http = httpx.AsyncClient(limits=_LIMITS, follow_redirects=False)
+        self._http = _open(httpx.AsyncClient)
 
     async def send(self, request: Request) -> Response:
         """Return the response. Raises TransportError without one."""
@@ -71,6 +76,20 @@ class AsyncHttpTransport:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+def _open(kind: Callable[..., Http]) -> Http:
+    """Return a client of httpx. Raises ConfigurationError.
+
+    The environment may name proxies and certificates that cannot be used.
+    """
+    try:
+        return kind(limits=_LIMITS, follow_redirects=False, mounts=_DIRECT)
+    except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+        raise ConfigurationError(
+            f"The environment names a proxy or certificates that cannot be used: {error}",
+            remediation="Correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE or SSL_CERT_DIR.",
+        ) from None
 
 
 async def _pieces(body: FileUpload) -> AsyncIterator[bytes]:

@@ -120,7 +120,7 @@ class FileUpload:
         self._head = (
             f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{quoted}"\r\n'
             "Content-Type: application/octet-stream\r\n\r\n"
-        ).encode()
+        ).encode(errors="replace")  # a name on the disk may be no Unicode
         self._tail = f"\r\n--{boundary}--\r\n".encode()
         self._start = 0
         self._size = self._measure()

@@ -80,7 +80,6 @@ def resolve_server(
     `name` is a server of the file, and goes before the environment. A key of the file is only sent to its own
     address. Raises ConfigurationError if there is no address or key.
     """
-    name = name or (None if url else environment.get("SOCIALPUB_SERVER"))
     if name is None:
         url = url or environment.get("SOCIALPUB_URL")
         key = key or environment.get("SOCIALPUB_KEY")

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
-from socialpub_client.commands.content_options import STDIN, parse_value
+from socialpub_client.commands.content_options import STDIN, parse_value, read_file
 from socialpub_client.commands.runner import Output, connect, connect_to_write, read_stdin
 
 BODY_MAX = 32 << 20
@@ -18,23 +18,26 @@ BODY_MAX = 32 << 20
 
 def api(options: ApiOptions) -> Output:
     """Send a request, and print its response."""
-    method, address = options.method.upper(), urlsplit(str(options.path))
+    method, address = options.method.upper(), _split_path(options)
     fields = _read_fields(options)
-    params: list[tuple[str, Any]] = list(parse_qsl(address.query, keep_blank_values=True))
+    params = parse_qsl(address.query, keep_blank_values=True)
     body = _read_body(options) if options.input is not None else None
     if method == "GET":
-        params += fields.items()
+        params += fields
     elif fields:
         if body is not None:
             options.usage("give -f or --input, not both")
-        body = fields
+        body = {name: parse_value(text) for name, text in fields}
     query = {name: [value for other, value in params if other == name] for name, _ in params}
     if options.paginate:
         if method != "GET":
             options.usage("--paginate is for GET")
-        return Output(rows=_pages(connect(options), address.path, query))
-    with connect_to_write(options) as (client, key):
-        answer = client.request(method, address.path, body, params=query, idempotency_key=key)
+        return Output(rows=_pages(options, connect(options), address.path, query))
+    if method == "GET":
+        answer = connect(options).request(method, address.path, body, params=query)
+    else:
+        with connect_to_write(options) as (client, key):
+            answer = client.request(method, address.path, body, params=query, idempotency_key=key)
     head = [f"HTTP {answer.status}", *(f"{name}: {value}" for name, value in answer.headers.items()), ""]
     text = [] if answer.json is None else [json.dumps(answer.json, ensure_ascii=False, indent=2)]
     shown = [*head, *text] if options.include else text
@@ -43,34 +46,37 @@ def api(options: ApiOptions) -> Output:
     return Output(rows=shown, lines=lambda line: [line], wrote=method != "GET") if shown else Output(wrote=True)
 
 
-def _pages(client: Socialpub, path: str, query: dict[str, Any]) -> Iterator[Any]:
+def _split_path(options: ApiOptions) -> SplitResult:
+    path = str(options.path)
+    if not path.startswith("/") or path.startswith("//"):
+        options.usage("PATH is a path of the server, such as /v1/posts; --url names the server")
+    return urlsplit(path)
+
+
+def _pages(options: ApiOptions, client: Socialpub, path: str, query: dict[str, Any]) -> Iterator[Any]:
     while True:
         page = client.request("GET", path, params=query).json
+        if not isinstance(page, dict) or not isinstance(page.get("data"), list):
+            options.usage("--paginate is for lists, and this is none")
         yield from page["data"]
         if page.get("nextCursor") is None:
             return
         query = query | {"cursor": page["nextCursor"]}
 
 
-def _read_fields(options: ApiOptions) -> dict[str, Any]:
-    found = dict[str, Any]()
+def _read_fields(options: ApiOptions) -> list[tuple[str, str]]:
+    found = list[tuple[str, str]]()
     for given in options.field:
         name, equals, value = given.partition("=")
         if not equals or not name:
             options.usage(f"-f: {given!r} is not NAME=VALUE")
-        found[name] = parse_value(value)
+        found.append((name, value))
     return found
 
 
 def _read_body(options: ApiOptions) -> Any:
     path: Path = options.input
-    if str(path) == STDIN:
-        text = read_stdin(options)
-    else:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(BODY_MAX + 1)
-    if len(text) > BODY_MAX:
-        options.usage(f"{path} is too large")
+    text = read_stdin(options) if str(path) == STDIN else read_file(options, path, BODY_MAX)
     try:
         return json.loads(text)
     except ValueError:

@@ -248,7 +248,7 @@ def _posts_commands() -> click.Command:
             "posts.settle",
             "tell whether a post whose outcome is unknown is on the platform",
             post,
-            option("published/--not-published", "whether it is there", required=True, default=None),
+            option("published/--not-published", "whether it is there", required=True),
             option("uri", "where it is"),
         ),
     )

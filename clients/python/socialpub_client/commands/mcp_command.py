@@ -13,6 +13,7 @@ from socialpub_client import AsyncSocialpub, ConfigurationError
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.exit_codes import DONE, FAILED
 from socialpub_client.commands.runner import tell_error
+from socialpub_client.engine import Engine
 from socialpub_client.servers import resolve_server
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ async def _serve_http(options: ApiOptions, settings: ServerSettings) -> None:
 
     if options.key is not None:
         options.usage("--key is for stdio: over HTTP each request brings its own key.")
-    url = resolve_server(options.url, "none", options.server, None).url  # only the address: no key is held here
+    server = resolve_server(options.url, "none", options.server, None)
+    url = Engine(server.url, "none").url  # checked; no key is held here
     host, port = _parse_address(options)
     transport = AsyncHttpTransport()
     app = http_endpoint.build_app(url, transport, settings)
