@@ -25,7 +25,16 @@ from socialpub.base.runtime import Clock
 from socialpub.base.system.host_identity import HostIdentity, raise_file_limit
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.demo_history import DemoHistory, ReplayClock
-from socialpub.commands.serve import bind, load_settings, run, run_engine_and_web, set_up_logging, start_service
+from socialpub.commands.serve import (
+    CommandRefusedError,
+    bind,
+    hold_server_lock,
+    load_settings,
+    run,
+    run_engine_and_web,
+    set_up_logging,
+    start_service,
+)
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import ActionBody, Actor, build_operator
 from socialpub.domain.accounts import accounts, connect
@@ -41,7 +50,7 @@ from socialpub.platforms.contract import AccountIdentity, OfferedAccount, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.simulator.demo_story import BAKERY, ENDS_MS
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, find_server
-from socialpub.store.engine.locks import StartError
+from socialpub.store.engine.locks import StartError, is_served
 from socialpub.web.app import build_app
 from socialpub.web.server import run_in_thread, serve_app
 
@@ -81,25 +90,41 @@ def demo(options: CommandOptions) -> dict[str, Any] | None:
             print("Publishing a text with an image to the simulated platforms …", file=sys.stderr, flush=True)
     raise_file_limit()
     clock = ReplayClock()
+    is_kept = options.data_dir is not None
     with _open_folder(options) as folder, simulator_server.SimulatorThread(clock) as lab:
         options.database = str(folder / "socialpub.db")
         options.data_dir = str(folder)
-        sock, bound = bind(build_settings(options, lab, options.port))
-        if options.once or options.json:
-            service = start_isolated(bound)
-            shown = create_sample_data(service, lab)
-        else:
-            shown = create_with_history(build_settings(options, lab, 0), lab, clock) | {"url": bound.base_url}
-            service = start_isolated(bound)
-        if options.once:
-            with serve_in_thread(service, sock):
-                batch = _publish_once(shown)
-            options.exit_code = 0 if batch.get("status") == "published" else 1
-            options.sentences = _describe_outcomes(batch)
-            return batch
-        _write_bodies(folder, shown, lab.url)
-        run(service, sock, lambda: _print_instructions(options, shown, lab.url, folder))
-        return None
+        settings = build_settings(options, lab, options.port)
+        with hold_server_lock(settings):
+            return _demonstrate(options, settings, folder, lab, clock, is_kept=is_kept)
+
+
+def _demonstrate(
+    options: CommandOptions,
+    settings: Settings,
+    folder: Path,
+    lab: simulator_server.SimulatorThread,
+    clock: ReplayClock,
+    *,
+    is_kept: bool,
+) -> dict[str, Any] | None:
+    sock, bound = bind(settings)
+    if options.once or options.json:
+        service = start_isolated(bound)
+        shown = create_sample_data(service, lab)
+    else:
+        shown = create_with_history(build_settings(options, lab, 0), lab, clock) | {"url": bound.base_url}
+        service = start_isolated(bound)
+    if options.once:
+        with serve_in_thread(service, sock):
+            batch = _publish_once(shown)
+        options.exit_code = 0 if batch.get("status") == "published" else 1
+        options.sentences = _describe_outcomes(batch)
+        return batch
+    _write_bodies(folder, shown, lab.url)
+    end = f"; {folder} stays until the next demo in it" if is_kept else " and deletes its data"
+    run(service, sock, lambda: _print_instructions(options, shown, lab.url, folder, end))
+    return None
 
 
 def start_isolated(settings: Settings, clock: Clock | None = None) -> AppContext:
@@ -142,6 +167,8 @@ def _open_folder(options: CommandOptions) -> Iterator[Path]:
     if folder.exists() and any(folder.iterdir()):
         if not (folder / ".socialpub-demo").exists():
             raise StartError(f"{folder} is not empty and was not created by the demo; choose another directory")
+        if is_served(folder / "socialpub.db"):
+            raise CommandRefusedError(f"another demo already runs in {folder}")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".socialpub-demo").touch()
@@ -271,7 +298,7 @@ def _describe_result(result: dict[str, Any]) -> str:
     return f", {detail}" if detail else ""
 
 
-def _print_instructions(options: CommandOptions, shown: dict[str, Any], lab_url: str, folder: Path) -> None:
+def _print_instructions(options: CommandOptions, shown: dict[str, Any], lab_url: str, folder: Path, end: str) -> None:
     if options.json:
         print(json.dumps(shown), flush=True)
         return
@@ -288,7 +315,7 @@ def _print_instructions(options: CommandOptions, shown: dict[str, Any], lab_url:
         "An image to all accounts, and a video to those that accept one:\n\n"
         f"  {curl} @{folder}/image.json\n"
         f"  {curl} @{folder}/video.json\n\n"
-        "Ctrl-C stops the server and deletes its data.",
+        f"Ctrl-C stops the server{end}.",
         flush=True,
     )
     sys.stdout.flush()

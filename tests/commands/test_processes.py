@@ -225,7 +225,11 @@ def test_demo_prints_links_and_commands_for_a_text_an_image_and_a_video(start: S
 
 def test_the_demo_opens_onto_days_that_were_lived_and_days_to_come(start: Start, folder: Path) -> None:
     demo = start("demo", "--port", "0", "--data-dir", "data")
-    demo.told("Ctrl-C stops the server")
+    assert demo.told("Ctrl-C stops the server").endswith("; data stays until the next demo in it.\n")
+    named = ("--database", "data/socialpub.db")
+    for line in (("demo", "--once", "--data-dir", "data"), ("serve", "--port", "0", *named), ("move", *named)):
+        ended = run_command(*line, cwd=folder)
+        assert (ended.code, "another" in ended.err) == (3, True), ended.err
     assert demo.stop() == 0
     with closing(sqlite3.connect(folder / "data" / "socialpub.db")) as database:
 
