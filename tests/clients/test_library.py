@@ -258,8 +258,34 @@ def test_a_batch_is_waited_for_until_its_end(world: ClientWorld, sp: Socialpub, 
     with pytest.raises(WaitTimedOut) as over:
         later.wait(timeout=0.5)
     assert (over.value.batch.id, over.value.batch.status) == (later.id, "queued")
+    with pytest.raises(WaitTimedOut, match=r"queued after 0\.01 s"):
+        sp.posts.publish_and_wait(text(), to=world.alice.bluesky, at=ULTIMO, timeout=0.01)
     sp.batches.cancel(later.id)
     assert later.wait().results[0].status == "canceled"
+
+
+def test_a_server_that_restarts_during_a_wait_is_asked_again(world: ClientWorld, sp: Socialpub, text: Texts) -> None:
+    """The batch is accepted: an error that says that nothing was would let it be published again."""
+    later = sp.posts.publish(text(), to=world.alice.bluesky, at=ULTIMO)
+
+    def away() -> Iterator[str | None]:
+        yield from ["refused"] * 12
+        world.plain().batches.cancel(later.id)
+        yield None
+
+    world.transport.faults = away()
+    assert later.wait().results[0].status == "canceled"
+    assert len(world.slept) == 12
+
+
+def test_a_wait_that_cannot_go_on_says_what_is_known(world: ClientWorld, text: Texts) -> None:
+    later = world.plain().posts.publish(text(), to=world.alice.bluesky, at=ULTIMO)
+    with Socialpub(world.server.url, "revoked-meanwhile") as sp:
+        waiting = socialpub_client.Batch.bind(later, sp.engine, sp.posts.driver)
+        with pytest.raises(WaitTimedOut, match="queued, and could not be read again: The API key is") as over:
+            waiting.wait()
+    assert over.value.batch.id == later.id
+    assert isinstance(over.value.__cause__, Unauthenticated)
 
 
 def test_a_batch_of_which_a_part_failed_is_an_answer(world: ClientWorld, sp: Socialpub, text: Texts) -> None:

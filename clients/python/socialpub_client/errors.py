@@ -190,8 +190,9 @@ class WaitTimedOut(SocialpubError):
 
     CODE = "wait_timed_out"
 
-    def __init__(self, batch: models.BatchData, seconds: float) -> None:
-        super().__init__(f"Batch {batch.id} is still {batch.status} after {seconds:g} s.")
+    def __init__(self, batch: models.BatchData, seconds: float, reason: str = "") -> None:
+        end = f", and could not be read again: {reason}" if reason else f" after {seconds:g} s."
+        super().__init__(f"Batch {batch.id} is still {batch.status}{end}")
         self.batch = batch
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from socialpub_client import errors
 from socialpub_client.engine import Engine, read
 from socialpub_client.messages import Sleep, Steps
-from socialpub_client.operations import Resource, listing, streaming
+from socialpub_client.operations import Resource, is_passing, listing, streaming
 
 Json = Mapping[str, Any]
 PAGE = 200
@@ -114,7 +114,7 @@ class FollowFeed:
             # The first request does not wait: were it cut off, "the end" would be a later place when asked again.
             events, _ = yield from self._feed.read_page(None if self._feed.position == END else WAIT)
         except errors.SocialpubError as error:
-            if not _is_passing(error):
+            if not is_passing(error):
                 raise
             self._failures += 1
             yield Sleep(self._delay(error))
@@ -127,11 +127,6 @@ class FollowFeed:
     def _delay(self, error: errors.SocialpubError) -> float:
         bound = min(DELAY_MAX, 2.0 ** min(self._failures, 10))
         return min(DELAY_MAX, max(self._engine.runtime.random() * bound, float(error.retry_after or 0)))
-
-
-def _is_passing(error: errors.SocialpubError) -> bool:
-    """Return whether the server may answer later."""
-    return isinstance(error, errors.ConnectionFailed) or error.status == 429 or (error.status or 0) >= 500
 
 
 class EventMethods(Resource):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 from socialpub_client import errors, models
 from socialpub_client.drivers import AsyncDriver, SyncDriver
-from socialpub_client.engine import Answer, Engine, read, read_versioned, segment
-from socialpub_client.messages import Steps
+from socialpub_client.engine import DELAY_MAX, Answer, Engine, read, read_versioned, segment
+from socialpub_client.messages import Sleep, Steps
 
 if TYPE_CHECKING:
     from socialpub_client.results import AsyncBatch, Batch
@@ -110,15 +110,31 @@ def _bind(resource: Resource, steps: Callable[..., Steps[Any]]) -> Callable[...,
 # --- Batches -------------------------------------------------------------------------------------------------------
 
 
-def wait_for_batch(engine: Engine, batch: models.BatchData, timeout: float) -> Steps[models.BatchData]:
-    """Return the batch once every target is final. Raises WaitTimedOut with its last state."""
-    end = engine.runtime.monotonic() + timeout
+def wait_for_batch(
+    engine: Engine, batch: models.BatchData, timeout: float, begun: float | None = None
+) -> Steps[models.BatchData]:
+    """Return the batch once every target is final. Raises WaitTimedOut with its last state.
+
+    The batch is accepted, so no other error is raised: most say that nothing was. A server that restarts is asked
+    again. `begun`: when the timeout began, by the runtime's clock; default: now.
+    """
+    end = (engine.runtime.monotonic() if begun is None else begun) + timeout
     while not is_final(batch):
         left = end - engine.runtime.monotonic()
         if left <= 0:
             raise errors.WaitTimedOut(batch, timeout)
-        batch = yield from read_batch(engine, batch.id, wait=max(1, min(left, 25)))
+        try:
+            batch = yield from read_batch(engine, batch.id, wait=max(1, min(left, 25)))
+        except errors.SocialpubError as error:
+            if not is_passing(error):
+                raise errors.WaitTimedOut(batch, timeout, error.message) from error
+            yield Sleep(min(left, max(error.retry_after or 0, engine.runtime.random() * DELAY_MAX)))
     return batch
+
+
+def is_passing(error: errors.SocialpubError) -> bool:
+    """Return whether the server may answer later."""
+    return isinstance(error, errors.ConnectionFailed) or error.status == 429 or (error.status or 0) >= 500
 
 
 def is_final(batch: models.BatchData) -> bool:

@@ -104,9 +104,9 @@ class PostMethods(Resource):
             external_id=external_id,
             on_duplicate=on_duplicate,
         )
-        end = self.engine.runtime.monotonic() + timeout
+        begun = self.engine.runtime.monotonic()
         batch = yield from self._publish(body, min(timeout, 25), idempotency_key)
-        return (yield from wait_for_batch(self.engine, batch, end - self.engine.runtime.monotonic()))
+        return (yield from wait_for_batch(self.engine, batch, timeout, begun))
 
     @operation
     def check(
