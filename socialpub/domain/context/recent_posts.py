@@ -52,9 +52,9 @@ class RecentPosts:
         """Load these accounts and platforms (`True`) unless cached. Call within a read."""
         now = self._clock.now_ms()
         for name, shared in self._find_unknown(names, now):
-            times, texts = sql.fetch_one(
-                acceptance.FIND_RECENT_HISTORY, (None if shared else name, now - DAY_MS, name if shared else None)
-            )
+            account, platform = (None, name) if shared else (name, None)
+            spans = (account, now - DAY_MS, platform, now + DAY_MS)  # loaded again by then
+            times, texts = sql.fetch_one(acceptance.FIND_RECENT_HISTORY, spans)
             self._fill(name, sql.load_json(times), sql.load_json(texts))
 
     def _find_unknown(self, names: Iterable[tuple[str, bool]], now: int) -> list[tuple[str, bool]]:

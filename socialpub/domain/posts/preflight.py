@@ -221,7 +221,8 @@ def find_repeated(service: AppContext, targets: Sequence[ResolvedTarget]) -> lis
     keys = [sought for sought in dict.fromkeys(texts) if sought[1] and service.recent_posts.may_have(*sought)]
     if not keys:
         return [None] * len(targets)
-    history = sql.fetch_value(acceptance.FIND_DUPLICATES, (sql.dump_json(keys), service.now_ms - DAY_MS))
+    now = service.now_ms
+    history = sql.fetch_value(acceptance.FIND_DUPLICATES, (sql.dump_json(keys), now - DAY_MS, now))
     found: dict[tuple[str, str], str | None] = dict(zip(keys, sql.load_json(history), strict=True))
     return [found.get(sought) for sought in texts]
 

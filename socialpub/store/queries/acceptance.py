@@ -58,7 +58,8 @@ TOUCH_MEDIA = "UPDATE media SET used_at = ? WHERE id IN (SELECT value FROM json_
 
 # The states are listed positively: the index of scheduled posts has their times for each state.
 
-# Times and texts of the posts since ?2 of account ?1, or of all accounts of platform ?3.
+# Times and texts of the posts since ?2 of account ?1, or of all accounts of platform ?3. Texts: also of the posts that
+# are due from then to ?4, however long ago they were accepted.
 _ACCOUNT_NUMBER = select_number("account", "?1")
 _ACCOUNT_NUMBERS = "(SELECT number FROM account WHERE id = ?1 UNION ALL SELECT number FROM account WHERE platform = ?3)"
 FIND_RECENT_HISTORY = f"""
@@ -72,22 +73,35 @@ FIND_RECENT_HISTORY = f"""
         WHERE account IN {_ACCOUNT_NUMBERS}
             AND scheduled_at > ?2 AND status IN ('queued', 'validated', 'publishing', 'published', 'failed')
     )),
-    (SELECT json_group_array(text) FROM post WHERE account = {_ACCOUNT_NUMBER} AND created_at > ?2)
+    (SELECT json_group_array(text) FROM (
+        SELECT text FROM post WHERE account = {_ACCOUNT_NUMBER} AND created_at > ?2
+        UNION ALL
+        SELECT text FROM post
+        WHERE account = {_ACCOUNT_NUMBER} AND scheduled_at > ?2 AND scheduled_at <= ?4
+            AND status IN ('queued', 'validated', 'publishing', 'published', 'failed')
+    ))
 """
 
-# For each [account, text] the newest post with it since ?2 that is, may be or will be published.
+# For each [account, text] the newest post with it since ?2 that is, may be or will be published; else one that was
+# accepted earlier and due since then.
 FIND_DUPLICATES = """
     WITH sought (account, text) AS MATERIALIZED (
         SELECT (SELECT number FROM account WHERE id = value ->> 0), value ->> 1 FROM json_each(?1)
     )
-    SELECT json_group_array((
+    SELECT json_group_array(coalesce((
         SELECT id FROM post
         WHERE account = sought.account AND created_at > ?2 AND text = sought.text AND (
             status NOT IN ('canceled', 'failed', 'rejected')
             OR json_extract(error, '$.rule') = 'publish.outcome_unknown'
         )
         ORDER BY created_at DESC LIMIT 1
-    )) FROM sought
+    ), (
+        SELECT id FROM post
+        WHERE account = sought.account AND scheduled_at > ?2 AND scheduled_at <= ?3 AND text = sought.text
+            AND status IN ('validated', 'publishing', 'published', 'failed')
+            AND (status <> 'failed' OR json_extract(error, '$.rule') = 'publish.outcome_unknown')
+        ORDER BY scheduled_at DESC LIMIT 1
+    ))) FROM sought
 """
 
 # Posts of an account that are due after ?2 and up to ?3, at most ?4 of each kind.

@@ -78,6 +78,20 @@ def test_a_scheduled_post_counts_from_its_making(world: RequestCast) -> None:
     assert refused(world.post(onDuplicate="refuse"))["postId"] == post
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_scheduled_post_counts_from_its_time_too(restarted: bool, world: RequestCast) -> None:
+    post = world.scheduled(scheduledAt=world.soon(3 * 86_400))
+    world.server.skip(3 * 86_400 + 60)
+    world.server.wait(post, "published")
+    if restarted:
+        world.server.restart(world.alice)
+    (result,) = world.post(text="other").json()["results"]
+    assert "warnings" not in result
+    assert refused(world.post(onDuplicate="refuse"))["postId"] == post
+    world.server.clock.skip(86_400)
+    assert world.post(onDuplicate="refuse").status_code == 200
+
+
 def test_of_20_at_once_one_is_published(world: RequestCast) -> None:
     """Each has been checked before any was written: the transaction has the last word."""
     apis = [world.server.api(world.alice.key) for _ in range(20)]
