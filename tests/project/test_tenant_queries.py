@@ -60,6 +60,7 @@ KNOWN = {
         "_restore_refresh_time", "_store", "emit_expiring", "emit_revoked", "mark_revoked", "release_all",
     },
     "accounts/version_checks": {"_pick_account"},
+    "notifications/channels": {"end_messages_if_deleted"},
     "notifications/notification_outbox": {"_record_attempt", "find_due", "find_next_due"},
     "webhooks/webhook_outbox": {"find_due"},
     "identity/key_expiry": {"_find_due", "_notify_batch"},

@@ -57,6 +57,13 @@ RECORD_FAILURE = """
     WHERE id = ?4 RETURNING active
 """
 
+# The pending notifications of a deleted channel are not sent any more.
+END_NOTIFICATIONS = """
+    UPDATE notification SET status = 'failed', next_attempt_at = NULL, last_error = ?1, updated_at = ?2
+    WHERE channel = ?3 AND status = 'pending'
+        AND EXISTS (SELECT 1 FROM notification_channel WHERE id = ?3 AND deleted_at IS NOT NULL)
+"""
+
 # The log, newest first: the range of one page, and the rows in it that pass the filters.
 FIND_PAGE_REACH = """
     SELECT min(number), count(*) FROM (

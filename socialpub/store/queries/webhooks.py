@@ -98,6 +98,14 @@ DISABLE_ENDPOINT = """
     WHERE id = ?3 AND active RETURNING organization, profile, description
 """
 
+# The pending deliveries of a deleted endpoint are not sent any more.
+END_DELIVERIES = """
+    UPDATE webhook_delivery SET status = 'failed', next_attempt_at = NULL, last_error = ?1, updated_at = ?2
+    WHERE endpoint = ?3 AND status = 'pending'
+        AND EXISTS (SELECT 1 FROM webhook_endpoint WHERE id = ?3 AND deleted_at IS NOT NULL)
+"""
+IS_DELETED = "SELECT deleted_at IS NOT NULL FROM webhook_endpoint WHERE id = ?"
+
 # The log, newest first: the range of one page, and the rows in it that pass the filters.
 FIND_PAGE_REACH = """
     SELECT min(number), count(*) FROM (

@@ -514,6 +514,17 @@ def test_what_happens_while_a_channel_is_off_or_gone_is_not_told(world: RequestC
     assert (left["secret"], left["shown"]) == ("", "{}")
 
 
+def test_pending_messages_end_with_their_channel(world: RequestCast, slack: WebhookReceiver) -> None:
+    slack.answer = lambda got: 500
+    made = on_slack(world.alice, slack)
+    refuse_channel(world)
+    while not [row for row in notice_rows(world.server) if row["attempts"]]:
+        sleep_briefly()
+    assert world.alice.api.delete(f"{CHANNELS}/{made['id']}").status_code == 200
+    (shown,) = world.alice.api.get(TOLD).json()["data"]
+    assert (shown["status"], shown["nextAttemptAt"], shown["lastError"]) == ("failed", None, "The channel was deleted.")
+
+
 def test_what_waits_for_a_channel_that_is_off_is_not_sent(world: RequestCast, slack: WebhookReceiver) -> None:
     slack.answer = lambda got: 503
     channel, outbox = on_slack(world.alice, slack)["id"], notification_outbox.NotificationOutbox()

@@ -10,7 +10,7 @@ import pytest
 from socialpub.domain.delivery.webhooks import endpoints, webhook_outbox
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from tests.support.app_server import AppServer, error_of, sleep_briefly
+from tests.support.app_server import AppServer, error_of, sleep_briefly, unchanged
 from tests.support.ports import unused_address
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_endpoints import (
@@ -231,6 +231,29 @@ def test_what_happens_while_an_endpoint_is_off_or_gone_is_not_sent(world: Reques
     assert world.server.rows(WebhookDelivery) == []
     assert world.alice.api.get(f"{ENDPOINTS}/{gone['id']}").status_code == 404
     assert [row["id"] for row in world.alice.api.get(ENDPOINTS).json()["data"]] == [off["id"]]
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_pending_deliveries_end_with_their_endpoint(world: RequestCast, sink: WebhookReceiver, is_called: bool) -> None:
+    """Also one that is being sent when the endpoint is deleted."""
+    deleted = threading.Event()
+    sink.answer = lambda got: 500 if deleted.wait(30 if is_called else 0) else 503
+    endpoint = register_endpoint(world.alice, sink.url, events=["post.published"])
+    world.published()
+    sink.wait(1)
+    while not (is_called or world.server.rows(WebhookDelivery)[0]["tries"]):
+        sleep_briefly()
+    assert world.alice.api.delete(f"{ENDPOINTS}/{endpoint['id']}").status_code == 200
+    deleted.set()
+    while (row := world.server.rows(WebhookDelivery)[0])["tries"] == 0:
+        sleep_briefly()
+    assert (row["status"], row["next_attempt_at"]) == ("failed", None)
+    assert list_deliveries(world.alice, status="pending") == []
+    (shown,) = list_deliveries(world.alice, status="failed")
+    assert shown["lastError"] == "The endpoint was deleted."
+    with unchanged(world.server):
+        again = world.alice.api.post(f"{DELIVERIES}/{shown['id']}/redeliver")
+    assert again.status_code == 404
 
 
 @pytest.mark.slow

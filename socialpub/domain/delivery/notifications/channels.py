@@ -23,6 +23,7 @@ from socialpub.domain.schemas.notifications import (
 )
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
+from socialpub.store.queries import notifications
 from socialpub.store.rows import NotificationChannelRow
 from socialpub.store.schema.models import NotificationChannel
 
@@ -119,11 +120,17 @@ def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelB
 
 
 def delete(tx: Tx, who: Actor, channel: str) -> DeletedBody:
-    """Delete a channel; pending messages are dropped. Raises ApiError `not_found`."""
-    row = find(who.scope, channel)
-    gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "shown": "{}"}
+    """Delete a channel; its pending messages end as failed. Raises ApiError `not_found`."""
+    row, now = find(who.scope, channel), who.service.now_ms
+    gone = {"active": False, "deleted_at": now, "secret": "", "shown": "{}"}
     NotificationChannel.update(**gone).where(NotificationChannel.id == row["id"]).execute()
+    end_messages_if_deleted(tx, row["id"], now)
     return {"id": row["id"], "deleted": True}
+
+
+def end_messages_if_deleted(tx: Tx, channel: str, now: int) -> None:
+    """End the pending messages of a channel as failed, if it is deleted."""
+    sql.update(notifications.END_NOTIFICATIONS, ("The channel was deleted.", now, channel))
 
 
 # --- Secrets -----------------------------------------------------------------------------------------------------

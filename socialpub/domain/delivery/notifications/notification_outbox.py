@@ -131,6 +131,8 @@ def _record_attempt(service: AppContext, tx: Tx, to: str, due: DueNotification, 
     state = get_status(attempt, next_at)
     tx.after_commit(lambda: log_attempt("notification", due.id, due.type, to, attempt, next_at))
     sql.update(statements.RECORD_ATTEMPT, (state, next_at, attempt.status, attempt.error, now, due.number))
+    if next_at is not None:
+        channels.end_messages_if_deleted(tx, to, now)  # it may have been deleted during the call
     if attempt.error is None:
         sql.update(statements.RECORD_SUCCESS, (now, to))
         return None

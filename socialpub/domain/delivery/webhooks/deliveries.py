@@ -69,8 +69,13 @@ def load_detail(scope: Scope, delivery: str) -> DeliveryDetail:
 
 
 def redeliver(tx: Tx, who: Actor, delivery: str) -> ActionResult:
-    """Queue a delivery again with all attempts and its event id. Raises ApiError `not_found`."""
+    """Queue a delivery again with all attempts and its event id.
+
+    Raises ApiError `not_found`, also if its endpoint was deleted.
+    """
     row, _ = _load_row(who.scope, delivery)
+    if sql.fetch_value(statements.IS_DELETED, (row.endpoint,)):
+        raise ApiError("not_found", "The webhook endpoint of this delivery was deleted.")
     sql.update(statements.RESEND, (who.service.now_ms, delivery))
     tx.after_commit(lambda: who.service.wake_deliveries([row.endpoint]))
     return ActionResult(_to_body(_load_row(who.scope, delivery)[0]), 202)

@@ -15,6 +15,7 @@ from socialpub.domain.schemas.common import DeletedBody
 from socialpub.domain.schemas.webhooks import EndpointBody, EndpointChange, EndpointRequest, SignedEndpointBody
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
+from socialpub.store.queries import webhooks
 from socialpub.store.rows import WebhookEndpointRow
 from socialpub.store.schema.models import WebhookEndpoint
 
@@ -125,11 +126,17 @@ def rotate_secret(tx: Tx, who: Actor, endpoint: str) -> ActionResult:
 
 
 def delete(tx: Tx, who: Actor, endpoint: str) -> DeletedBody:
-    """Delete an endpoint; pending deliveries are dropped. Raises ApiError `not_found`."""
-    row = find(who.scope, endpoint)
-    gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "previous_secret": None}
+    """Delete an endpoint; its pending deliveries end as failed. Raises ApiError `not_found`."""
+    row, now = find(who.scope, endpoint), who.service.now_ms
+    gone = {"active": False, "deleted_at": now, "secret": "", "previous_secret": None}
     WebhookEndpoint.update(**gone).where(WebhookEndpoint.id == row["id"]).execute()
+    end_deliveries_if_deleted(tx, row["id"], now)
     return {"id": row["id"], "deleted": True}
+
+
+def end_deliveries_if_deleted(tx: Tx, endpoint: str, now: int) -> None:
+    """End the pending deliveries of an endpoint as failed, if it is deleted."""
+    sql.update(webhooks.END_DELIVERIES, ("The endpoint was deleted.", now, endpoint))
 
 
 def _build_signed(row: WebhookEndpointRow, secret: str, status: int) -> ActionResult:

@@ -197,7 +197,7 @@ class WebhookOutbox:
     def record(
         self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
     ) -> list[int | None]:
-        """Implement `Outbox` with three statements, independent of the number of calls."""
+        """Implement `Outbox` with few statements, independent of the number of calls."""
         now = service.now_ms
         results = [_finish_delivery(service, task.data, attempt) for task, attempt in calls]
         sql.update(statements.RECORD_RESULTS, (now, sql.dump_json([result.state_row for result in results])))
@@ -207,6 +207,8 @@ class WebhookOutbox:
         for attempt in (each for result in results for each in result.attempt.all):
             if "\0" in (attempt.response or ""):  # SQLite reads JSON text only up to it
                 sql.update(statements.SET_RESPONSE_BODY, (attempt.response, attempt.id))
+        if any(result.next_at is not None for result in results):
+            endpoints.end_deliveries_if_deleted(tx, receiver, now)  # it may have been deleted during the calls
         _update_endpoint(service, tx, receiver, [attempt for _, attempt in calls], now)
         tx.after_commit(lambda: _log_attempts(receiver, results))
         return [result.next_at for result in results]
