@@ -23,6 +23,7 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files
+from socialpub.domain.schemas.common import EmptyRequest
 from socialpub.store.database import current_requester
 from socialpub.web.dashboard import sign_in
 from socialpub.web.http import etags, forms, handler, request_body, request_headers
@@ -133,6 +134,8 @@ class RequestPipeline:
             if route.guard == "session":
                 handler.check_content_type(call.request, call.body)
             call.key = self._parse_idempotency_key(call)
+            if route.method == "POST" and route.body is None and call.body:
+                await call.parse_body(EmptyRequest)  # a time in it must not be ignored: a draft would be published now
         elif route.is_api:
             call.query(route.query)
 

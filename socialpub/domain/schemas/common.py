@@ -165,6 +165,10 @@ class EmptyQuery(RequestModel):
     """Query of a route without parameters."""
 
 
+class EmptyRequest(RequestModel):
+    """Body of a POST without fields."""
+
+
 class ProfileQuery(RequestModel):
     """Query of a route of one resource."""
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from socialpub import platforms
+from socialpub.domain.schemas.common import EmptyRequest
 from socialpub.domain.schemas.notifications import TARGET_MODELS
 
 NEVER_SUGGESTED = "publishNow"  # suggested for no other word: following it would publish too early
@@ -157,6 +158,8 @@ def suggest_field(model: type[BaseModel], loc: Sequence[str | int]) -> str:
     """Return advice for the unknown field at pydantic's location `loc`: a clause or a question."""
     name, known = str(loc[-1]), list_fields(model, loc[:-1])
     if not known:
+        if issubclass(model, EmptyRequest):
+            return "this request takes no fields in its body; nothing was done"
         return "this address takes no query parameters; fields belong in the body of a request that takes one"
     publishes = "targets" in _list_names(model)
     meant = _match_field(name, known, publishes)

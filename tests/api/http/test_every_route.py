@@ -210,3 +210,18 @@ def test_the_query_of_every_write_of_the_api_is_checked(corpus: RequestCast, bro
         answer = api.request(route.method, f"{path}?{query}", headers=kind, **how)
         name = query.partition("=")[0]
         assert (answer.status_code, answer.json()["error"].get("rule")) == (400, name), (route.method, route.path)
+
+
+BODILESS = [route for route in WRITES if route.is_api and route.method == "POST" and route.body is None]
+
+
+@pytest.mark.parametrize("route", [route for route in BODILESS if not route.receive], ids=schema_name)
+def test_a_field_of_a_body_that_is_not_taken_is_refused(corpus: RequestCast, route: Route) -> None:
+    """Ignored, a time would let a draft be published now."""
+    answer = corpus.alice.api.post(route_address(route.path), json={"scheduledAt": "2030-01-01T00:00:00Z"})
+    error = error_of(answer)
+    assert (answer.status_code, error["code"], error["rule"]) == (400, "validation_failed", "scheduledAt")
+    assert "this request takes no fields in its body; nothing was done" in error["message"]
+    for empty in (b"", b"{}", b" {} "):
+        headers = {"If-Match": '"x"'}
+        assert corpus.alice.api.post(route_address(route.path), content=empty, headers=headers).status_code == 404
