@@ -12,6 +12,7 @@ from tests.support.browser.chromium import BrowserTab
 from tests.support.browser.page_checks import STICKING_OUT, check_page
 from tests.support.browser.screenshots import sign_in
 from tests.support.browser.server_states import DashboardWorld
+from tests.support.browser.view_checks import OUT_OF_SIGHT
 
 pytestmark = pytest.mark.browser
 
@@ -56,6 +57,13 @@ def test_the_pages_of_drafts_and_approval_have_no_barrier(tab: BrowserTab, full:
         tab.show(address, width=1000)
         assert tab.page.locator("h1").count() == 1, name
         check_page(tab, name)
+
+
+def test_actions_of_tables_are_in_sight_on_a_small_laptop(tab: BrowserTab, full: DashboardWorld) -> None:
+    for path in ("/settings/keys", "/settings", "/settings/members", "/settings/profiles", "/accounts", "/webhooks"):
+        for width in (768, 960, 1024):  # from 960 on, the sidebar is beside the table
+            tab.show(f"{full.url}{path}", width=width)
+            assert tab.ask(OUT_OF_SIGHT) == [], (path, width)
 
 
 def test_nothing_moves_while_a_page_is_loaded(tab: BrowserTab, full: DashboardWorld) -> None:

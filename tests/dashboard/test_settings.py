@@ -156,6 +156,12 @@ def test_the_slots_of_a_profile_are_a_form(owner: httpx.Client, alice: Person) -
     wrong = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots="mon 9:30\nfri")
     assert wrong.status_code == 400
     assert "mon 9:30\nfri</textarea>" in wrong.text
+    assert "Line 1: write a day and a time of 24 hours, such as mon 09:30." in wrong.text
+    again = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots="mon 09:30\n\nmonday 10:00")
+    assert "Line 3: write a day" in again.text
+    twice = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots="mon 09:30\nmon 09:30")
+    assert "Each day and time should occur only once." in twice.text
+    assert "weekly." not in again.text + twice.text
     assert alice.api.get("/v1/slots").json() == stored
     assert send_settings_form(owner, f"{path}/slots", zone="UTC", slots="").status_code == 303
     assert alice.api.get("/v1/slots").json()["weekly"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -192,12 +193,24 @@ async def edit_profile(
 
 async def rename_profile(call: RequestContext) -> HandlerResponse:
     """POST /settings/profiles/{id}."""
+    form = forms.parse(call)
     try:
-        request = validation.parse_object(ProfileRequest, {"name": forms.parse(call).get("name", "")})
+        request = validation.parse_object(ProfileRequest, {"name": form.get("name", "")})
         await actions.perform(call.actor, profiles.rename, call.path_value("profile_id"), request)
     except ApiError as error:
-        return await edit_profile(call, _require_form_error(error, "A profile"))
+        return await edit_profile(call, _require_form_error(error, "A profile"), form)
     return redirect_with_flash(call, PROFILES_PATH, "Profile renamed.")
+
+
+def _explain_slots(error: ApiError, numbers: Sequence[int]) -> str:
+    """Return what is wrong with the lines of a form, whose numbers these are, in words for people."""
+    issues = error.platform_response if isinstance(error.platform_response, list) else [{"path": []}]
+    match issues[0]["path"]:
+        case ["weekly", int(place), *_]:
+            return f"Line {numbers[place]}: write a day and a time of 24 hours, such as mon 09:30."
+        case ["weekly"]:
+            return f"{issues[0]['message']}."
+    return error.message
 
 
 async def define_slots(call: RequestContext) -> HandlerResponse:
@@ -209,7 +222,10 @@ async def define_slots(call: RequestContext) -> HandlerResponse:
         fields = {"profileId": profile, "zone": form.get("zone", ""), "weekly": weekly}
         await actions.perform(call.actor, slots.define, validation.parse_object(SlotsRequest, fields))
     except ApiError as error:
-        return await edit_profile(call, _require_form_error(error), form)
+        error.message = _explain_slots(
+            require_form_error(error), [place for place, parts in enumerate(lines, 1) if parts]
+        )
+        return await edit_profile(call, error, form)
     return redirect_with_flash(call, f"{PROFILES_PATH}/{profile}", "Slots saved. Queued posts keep their times.")
 
 
