@@ -109,6 +109,17 @@ def test_a_time_that_exists_twice_is_told_with_its_zone(server: AppServer, alice
     assert re.findall(r'<span class="clock">([^<]*)<', text) == ["02:30 CEST", "02:30 CET", "03:30"]
 
 
+def test_a_repeated_time_that_is_sent_back_moves_nothing(alice: Person, browser: ApiClient) -> None:
+    at = ms(2098, 10, 26, 1, 30)  # 02:30 in Berlin, for the second time
+    batch = alice.api.publish(
+        {"targets": [{"accountId": alice.bluesky}], "text": "Late", "scheduledAt": "2098-10-26T01:30:00.000Z"}
+    ).json()
+    fields = {"from": f"{at}", "day": "2098-10-26", "clock": "02:30", "in_zone": "Europe/Berlin", "view": "week"}
+    assert send_form(browser, f"/publications/{batch['id']}/move", **fields).status_code == 303
+    post = batch["results"][0]["postId"]
+    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-10-26T01:30:00.000Z"
+
+
 def test_a_week_of_two_years_names_both(browser: ApiClient) -> None:
     for day, words in (("2027-01-01", "28 Dec 2026 to 3 Jan 2027"), ("2026-11-16", "16 Nov to 22 Nov 2026")):
         assert f"<h1>{words}</h1>" in browser.get(f"/calendar/week/{day}", headers=HTML).text

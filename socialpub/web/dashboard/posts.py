@@ -517,8 +517,11 @@ async def _redirect_done(
     return redirect_with_flash(call, back, words)
 
 
-def read_time(form: Mapping[str, str]) -> str:
-    """Return the form's time as the API writes it. Raises an ApiError for an invalid one."""
+def read_time(form: Mapping[str, str], before_ms: int = 0) -> str:
+    """Return the form's time as the API writes it. Raises an ApiError for an invalid one.
+
+    A time that the clocks show twice is the one before the form, `before_ms`, or else the earlier one.
+    """
     zone, day, clock = read_zone(form), _day(form), form.get("clock", "")
     try:
         instants = time_format.list_instants(day, clock, zone)
@@ -527,7 +530,7 @@ def read_time(form: Mapping[str, str]) -> str:
     if not instants:
         message = f"{clock} does not exist on this day: the clock is set forward over it. Choose another time."
         raise ApiError("validation_failed", message)
-    return str(format_iso(instants[0]))
+    return str(format_iso(before_ms if before_ms in instants else instants[0]))
 
 
 def read_zone(form: Mapping[str, str]) -> str:
