@@ -36,6 +36,15 @@ def test_a_draft_without_title_and_text_is_in_every_list(server: AppServer, alic
         assert (f"/drafts/{draft}" in shown.links, "Untitled draft" in shown.text) == (True, True), page
 
 
+def test_the_overview_says_that_more_drafts_await_approval(server: AppServer, alice: Person) -> None:
+    owner = sign_in(server, alice.organization, name="olga")
+    for number in range(6):
+        assert "More among the drafts" not in owner.get("/", headers=HTML).text, number
+        draft = new_draft(alice.api, title=f"Idea {number}")["id"]
+        assert alice.api.post(f"/v1/drafts/{draft}/propose").status_code == 200
+    assert "More among the drafts" in owner.get("/", headers=HTML).text
+
+
 def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: Person) -> None:
     author = sign_in(server, alice.organization, role="author", name="ann")
     owner = sign_in(server, alice.organization, name="olga")

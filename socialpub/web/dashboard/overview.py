@@ -36,10 +36,12 @@ def _current_state(call: RequestContext, session: DashboardSession) -> dict[str,
     silent = service.runtime.clock.monotonic() - call.engine.heartbeat
     now = overview.load(service, session.scope)
     waiting = DraftsQuery.model_validate({"status": ["proposed"], "limit": CARDS_MAX})
+    proposed = drafts.load_page(service, session.scope, waiting)
     return {
         "now": now,
         "today": _build_today(call, session),
-        "proposed": drafts.load_page(service, session.scope, waiting)["data"],
+        "proposed": proposed["data"],
+        "more_proposed": proposed["nextCursor"] is not None,
         "next": posts.to_cards(service, session.scope, now.next)[:CARDS_MAX],
         "published": posts.to_cards(service, session.scope, now.published)[:CARDS_MAX],
         "silent": int(silent) if silent > HEARTBEAT_SECONDS else 0,
