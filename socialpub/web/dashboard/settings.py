@@ -203,7 +203,7 @@ async def rename_profile(call: RequestContext) -> HandlerResponse:
 
 
 def _explain_slots(error: ApiError, numbers: Sequence[int]) -> str:
-    """Return what is wrong with the lines of a form, whose numbers these are, in words for people."""
+    """Return what is wrong with a form of slots; `numbers`: of its lines that have one."""
     issues = error.platform_response if isinstance(error.platform_response, list) else [{"path": []}]
     match issues[0]["path"]:
         case ["weekly", int(place), *_]:
