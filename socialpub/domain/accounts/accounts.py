@@ -285,7 +285,10 @@ def disconnect(
 
 
 def cancel_posts(service: AppContext, tx: Tx, account: str, request_id: str, at_once: int | None = None) -> int:
-    """Cancel up to `at_once` (SLICE) queued posts, leave the rest to a job; return the number."""
+    """Cancel up to `at_once` queued posts, leave the rest to a job; return the number.
+
+    `at_once` is CANCEL_BATCH if None.
+    """
     now, at_once = service.now_ms, CANCEL_BATCH if at_once is None else at_once
     first = _select_cancelable(account, now, at_once + 1)
     _cancel_batch(service, tx, _exclude_remote(first[:at_once]), now, request_id)

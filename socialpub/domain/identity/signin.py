@@ -43,7 +43,7 @@ GUESS_BACKOFFS = {
     "address": GuessBackoff(20, 90.0),
     "code": GuessBackoff(5, 900.0),
 }
-ThrottleName = tuple[str, str]  # (key in BRAKES, identifier)
+ThrottleName = tuple[str, str]  # (key in GUESS_BACKOFFS, identifier)
 
 
 @dataclass(frozen=True)
