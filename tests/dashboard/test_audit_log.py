@@ -175,6 +175,24 @@ def test_what_cannot_be_asked_for_is_said_on_the_page(owner: httpx.Client, asked
 # --- Who sees it ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("verb", "who"),
+    [
+        ("command key_create", "the operator"),
+        ("POST /approve/<token:str>", "a holder of the approval link"),
+        ("POST /billing/lemonsqueezy", "Lemon Squeezy"),
+        ("POST /oauth/token with a used code", "someone who was not signed in"),
+    ],
+)
+def test_who_acts_without_a_login_is_no_operator(
+    server: AppServer, owner: httpx.Client, alice: Person, verb: str, who: str
+) -> None:
+    act(server, alice, verb=verb, at=server.clock.now_ms() + 1000)
+    name, action, _ = told(owner)[0]
+    assert name == who
+    assert action != verb
+
+
 def test_members_and_other_organizations_do_not_see_the_log(server: AppServer, owner: httpx.Client) -> None:
     member = joined_browser(server, owner)
     assert member.get(LOG).status_code == 403

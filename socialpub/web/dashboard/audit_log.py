@@ -41,6 +41,7 @@ async def show_log(call: RequestContext) -> HandlerResponse:
     words = audit_labels.build_labels(routes)
     retention = int(call.service.runtime.settings.retention.audit // (24 * 3600))  # days
     shown: dict[str, Any] = {"given": given, "kinds": audit_labels.KIND_LABELS, "words": words, "kept": retention}
+    shown["name_stranger"] = audit_labels.name_stranger
     return await show(call, "settings/log.html", lambda session: empty | read(session), **shown)
 
 

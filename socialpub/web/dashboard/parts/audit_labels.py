@@ -149,9 +149,16 @@ LABELS = {
         "POST /settings/profiles/<profile_id:str>/delete": "Delete a profile",
         "command org_set_tier": "Change the tier",
         "command profile_create": "Create a profile",
+        "POST /billing/lemonsqueezy": "Apply a notice about the subscription",
     },
 }
 """Labels of the actions of pages and commands, by kind."""
+
+STRANGERS = {
+    "POST /approve/<token:str>": "a holder of the approval link",
+    "POST /billing/lemonsqueezy": "Lemon Squeezy",
+}
+"""Who does these actions without a login."""
 
 
 def build_labels(routes: Iterable[Route]) -> dict[str, str]:
@@ -160,6 +167,11 @@ def build_labels(routes: Iterable[Route]) -> dict[str, str]:
     return by_pages | {
         _verb(route): route.operation.summary for route in routes if route.operation and route.method != "GET"
     }
+
+
+def name_stranger(verb: str) -> str:
+    """Return who did an action that has neither a user nor a key."""
+    return "the operator" if verb.startswith("command ") else STRANGERS.get(verb, "someone who was not signed in")
 
 
 def list_verbs(kind: str, routes: Iterable[Route]) -> tuple[str, ...]:
