@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
 from socialpub.store.schema.models import PostDraft
 from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, AppServer, Person, unchanged
+from tests.support.composer_form import open_form
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, LOST, REFUSED, failed_post, follow_notice, send_form
 from tests.support.media_uploads import stored_media
 from tests.support.parsed_pages import ParsedPage
-from tests.support.post_drafts import new_draft, read_draft
+from tests.support.post_drafts import approved_draft, new_draft, read_draft
 from tests.support.route_addresses import route_address
 
 TIME = "2999-05-04T15:30:00.000Z"
@@ -169,3 +171,27 @@ def test_a_member_publishes_only_what_is_approved(make_server: Callable[..., App
     assert send_form(member, f"/drafts/{draft}/link").status_code == 403
     owner = sign_in(server, alice.organization, name="olga")
     assert send_form(owner, "/compose", **form | {"text": "y"}).status_code == 303
+
+
+def test_a_member_changes_only_the_time_of_an_approved_post(make_server: Callable[..., AppServer]) -> None:
+    server = make_server(publishing={"approval": True})
+    alice = server.person("Alice")
+    account = server.connect_bluesky(alice)["id"]
+    draft = approved_draft(alice.api, targets=[{"accountId": account}], text="Approved", scheduledAt=TIME)
+    member = sign_in(server, alice.organization, role="member", name="max")
+    published = send_form(member, f"/drafts/{draft}/publish")
+    assert published.status_code == 303
+    (post,) = alice.api.get("/v1/posts").json()["data"]
+    form = {name: value for name, value in open_form(member, "post", post["id"]).items() if name != "csrf_token"}
+    path = f"/posts/{post['id']}/edit"
+    with unchanged(server):
+        refused = send_form(member, path, **form | {"text": "Never approved"})
+    assert refused.status_code == 409
+    assert "only the time" in ParsedPage(refused.text).text
+    day = f"{datetime.fromtimestamp(server.clock.now_ms() / 1000, UTC).year + 1}-05-05"
+    assert send_form(member, path, **form | {"day": day}).status_code == 303
+    after = alice.api.get(f"/v1/posts/{post['id']}").json()
+    assert (after["text"], after["scheduledAt"][:10]) == ("Approved", day)
+    owner = sign_in(server, alice.organization, name="olga")
+    form = {name: value for name, value in open_form(owner, "post", post["id"]).items() if name != "csrf_token"}
+    assert send_form(owner, path, **form | {"text": "Changed"}).status_code == 303

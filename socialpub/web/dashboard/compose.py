@@ -793,6 +793,9 @@ async def _edit(call: RequestContext, given: Form, post: str) -> bool:
     body = edited_content.to_edit(given, found.item, row, found.media, call.service.now_ms)
     if not body:
         return False
+    if body.keys() != {"scheduledAt"} and not drafts.can_publish_directly(call.service, call.scope):
+        remedy = "Cancel the post, and propose a draft with the new content."
+        raise rule_error("draft.approval", "You can change only the time of a scheduled post.", remediation=remedy)
     with await call.enter_checking():
         action = await edits.prepare_post(call.actor, post, validation.parse_object(PostEditRequest, body), {})
     seen = given.get("replace") or given.get("seen", "")
