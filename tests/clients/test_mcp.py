@@ -240,9 +240,9 @@ def test_a_time_without_a_zone_is_refused_with_the_profiles_zone(cast: RequestCa
     assert cast.alice.api.put("/v1/slots", json=slots).status_code == 200
     more = {"to": [cast.alice.bluesky], "text": "x"} if tool == "check_post" else {"id": cast.scheduled(text="zone")}
     version = {"version": "x"} if tool == "change_post" else {}
-    error = refused(call(cast, tool, {"at": "2026-12-01T09:30:00"} | more | version))
+    error = refused(call(cast, tool, {"at": "2030-12-01T09:30:00"} | more | version))
     assert (error["rule"], "Europe/Berlin" in error["remediation"]) == ("scheduledAt", True)
-    assert "2026-12-01T09:30:00+01:00" in error["remediation"]
+    assert "2030-12-01T09:30:00+01:00" in error["remediation"]
 
 
 def test_arguments_that_do_not_fit_are_all_named(cast: RequestCast) -> None:

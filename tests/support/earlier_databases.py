@@ -64,6 +64,7 @@ WORDS: dict[str, Any] = {  # by table and column, or by column; None where a col
     "choices": None,
     "renewals": None,
     "attention": None,
+    "account_groups": None,
     "error": None,
     "error_code": None,
     "profile": None,

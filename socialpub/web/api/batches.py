@@ -84,7 +84,7 @@ EDIT = Operation(
     query=ProfileQuery,
     body=BatchEditRequest,
     requests={
-        "tomorrow": {"scheduledAt": "2026-12-02T09:30:00+01:00"},
+        "tomorrow": {"scheduledAt": "2030-12-02T09:30:00+01:00"},
         "another text": {"text": "The new opening hours start on Tuesday."},
     },
     answers={200: SuccessResponse(CurrentBatch, "The batch as edited.", QUEUED)},

@@ -18,7 +18,7 @@ CALLER: CallerBody = {
         "last4": "cQ7x",
         "scopes": ["posts:plan", "accounts:read"],
         "accounts": [ACCOUNT_ID],
-        "expiresAt": "2027-09-24T00:00:00.000Z",
+        "expiresAt": "2030-09-24T00:00:00.000Z",
         "createdAt": NOW,
     },
     "user": None,

@@ -93,7 +93,7 @@ LATER_REQUEST = {
     "targets": [{"platform": PLATFORM}],
     "text": TEXT,
     "media": [{"kind": "image", "url": "https://example.org/door.jpg", "altText": "A door with the new hours on it"}],
-    "scheduledAt": "2026-12-01T09:30:00+01:00",
+    "scheduledAt": "2030-12-01T09:30:00+01:00",
 }
 DIFFERENT_REQUEST = {
     "targets": [
@@ -113,7 +113,7 @@ THREAD_REQUEST = {
     ],
 }
 PLAN_TOKEN = "plan_4fRz0Yx8uT2bKqLw7NvEa1JcMdHgSiPo5XyBnQ6VtZm"
-RESCHEDULE_REQUEST = {"scheduledAt": "2026-12-02T09:30:00+01:00"}
+RESCHEDULE_REQUEST = {"scheduledAt": "2030-12-02T09:30:00+01:00"}
 
 QUEUED: PostBody = {
     "id": POST_ID,

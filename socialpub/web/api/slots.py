@@ -15,7 +15,7 @@ SLOTS: ProfileSlotsBody = {
     "profileId": PROFILE_ID,
     "zone": "Europe/Berlin",
     "weekly": [{"day": "mon", "time": "09:30"}, {"day": "thu", "time": "18:00"}],
-    "next": "2026-12-03T17:00:00.000Z",
+    "next": "2030-12-03T17:00:00.000Z",
 }
 WEEK = {"profileId": PROFILE_ID, "zone": SLOTS["zone"], "weekly": SLOTS["weekly"]}
 READ = Operation(

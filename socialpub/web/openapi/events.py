@@ -105,12 +105,12 @@ _QUOTA: Json = {"period": "2026-11", "quota": 5000, "resetAt": "2026-12-01T00:00
 EXAMPLES: dict[str, Json] = {
     "post.queued": _POST_EVENT | {"queuedAt": NOW},
     "post.validated": _POST_EVENT | {"validatedAt": NOW},
-    "post.published": _POST_EVENT | {"publishedAt": "2026-12-01T08:30:00.412Z", "uri": AT_URI, "cid": CID, "url": WEB},
+    "post.published": _POST_EVENT | {"publishedAt": "2030-12-01T08:30:00.412Z", "uri": AT_URI, "cid": CID, "url": WEB},
     "post.rejected": _POST_EVENT | {"rejectedAt": SOON, "error": {**REFUSED, "platform": PLATFORM}},
     "post.failed": _POST_EVENT
-    | {"failedAt": SOON, "error": _ERROR, "willRetry": True, "nextAttemptAt": "2026-12-01T08:30:30.000Z"},
+    | {"failedAt": SOON, "error": _ERROR, "willRetry": True, "nextAttemptAt": "2030-12-01T08:30:30.000Z"},
     "post.canceled": _POST_EVENT | {"canceledAt": NOW},
-    "post.rescheduled": _POST_EVENT | {"previousScheduledAt": "2026-11-30T08:30:00.000Z"},
+    "post.rescheduled": _POST_EVENT | {"previousScheduledAt": "2030-11-30T08:30:00.000Z"},
     "post.edited": _POST_EVENT | {"changed": ["text"], "editedAt": NOW},
     "draft.proposed": _DRAFT_EVENT | {"proposedAt": NOW},
     "draft.approved": _DRAFT_EVENT | {"approvedAt": NOW},

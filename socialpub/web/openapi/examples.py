@@ -34,7 +34,7 @@ AUTHORIZE_URL = f"https://www.linkedin.com/oauth/v2/authorization?response_type=
 
 NOW = "2026-11-20T12:00:00.000Z"
 DONE = "2026-11-20T12:00:00.640Z"
-SOON = "2026-12-01T08:30:00.000Z"
+SOON = "2030-12-01T08:30:00.000Z"
 
 REFUSED: ErrorBody = {
     "code": "platform_auth_failed",

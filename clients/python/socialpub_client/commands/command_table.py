@@ -174,7 +174,7 @@ def _content_options() -> Iterator[click.Option]:
 
 
 def _time_options() -> Iterator[click.Option]:
-    yield option("at", "when, such as 2026-12-01T09:30+01:00, or a local time with --zone", metavar="TIME")
+    yield option("at", "when, such as 2030-12-01T09:30+01:00, or a local time with --zone", metavar="TIME")
     yield option("zone", "the time zone of --at, such as Europe/Berlin")
 
 

@@ -12,7 +12,7 @@ def parse_time(text: str, zone: str | None) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time such as 2026-12-01T09:30+01:00, or 2026-12-01 09:30 with --zone"
+            f"{text!r} is no time such as 2030-12-01T09:30+01:00, or 2030-12-01 09:30 with --zone"
         ) from None
     if found.tzinfo is not None:
         if zone:

@@ -22,7 +22,7 @@ _VERSION = {
 _CURSOR = {"type": "string", "maxLength": 512, "description": "From the page before"}
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 100_000}
 _OPTIONS = {"type": "object", "description": "Options of the platform; see /docs/options"}
-_AT = {"type": "string", "maxLength": 40, "description": "RFC 3339 with a zone: 2026-12-01T09:30:00+01:00. Absent: now"}
+_AT = {"type": "string", "maxLength": 40, "description": "RFC 3339 with a zone: 2030-12-01T09:30:00+01:00. Absent: now"}
 _MEDIA = {
     "type": "array",
     "maxItems": 40,
