@@ -56,10 +56,9 @@ def build_page_data() -> dict[str, Any]:
     """Return what the page shows."""
     root = command_table.build_root()
     context = click.Context(root, info_name="socialpub")
-    client = {name for name, command in root.commands.items() if _is_of_the_api(command)}
-    added = {str(each.name) for each in command_table.build_command_set().api_commands}
+    names = {name for name, command in root.commands.items() if _is_of_the_api(command)}
     return {
-        "commands": list(list_commands(root, context, client | added)),
+        "commands": list(list_commands(root, context, names)),
         "common": [option.get_help_record(context) for option in api_options() if isinstance(option, click.Option)],
         "exitCodes": [[code, meaning] for code, meaning in MEANINGS.items()],
     }

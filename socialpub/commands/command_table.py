@@ -11,7 +11,7 @@ import click
 from socialpub.base.key_scopes import ALL_SCOPES
 from socialpub.commands.click_types import CliCommand, CommandGroup, LazyGroup, common_options, file_argument
 from socialpub_client.commands import command_table as client_table
-from socialpub_client.commands.click_types import LazyChoice, UsageGroup, argument, flag, option
+from socialpub_client.commands.click_types import ApiCommand, LazyChoice, UsageGroup, argument, flag, option
 from socialpub_client.commands.command_table import CommandSet
 
 ONE_ORG = "the organization, by id or name; optional if there is only one"
@@ -19,6 +19,7 @@ ONE_PROFILE = "the profile, by id or name; optional if there is only one"
 ID_OR_NAME = "its id or its name"
 WITHIN = "the organization to look in"
 ALL_ORGS = "only this organization"
+PACKAGE = "socialpub.commands"
 
 
 def build_command_set() -> CommandSet:
@@ -199,32 +200,26 @@ def _transfer_commands() -> Iterator[click.Command]:
 
 
 def _webhook_commands() -> Iterator[click.Command]:
-    yield CliCommand(
+    yield ApiCommand(
         "listen",
         "listen.listen",
         "forward new events to a URL on this machine, signed like webhook deliveries",
-        *_api_options(),
         option("forward-to", "such as http://localhost:3000/hook", metavar="URL"),
         option("types", "only these types, separated by commas"),
         flag("print", "also print each event"),
         option("secret", "sign with this secret (whsec_ and base64) instead of a new one"),
         option("header-prefix", "webhooks.header_prefix of the server", default="X-Service"),
+        package=PACKAGE,
     )
-    yield CliCommand(
+    yield ApiCommand(
         "trigger",
         "listen.trigger",
         "send a sample event to the webhook endpoints for its type",
         argument("type", type_=LazyChoice(_list_events)),
-        *_api_options(),
         option("endpoint", "only this endpoint, even if it is off or takes other types", metavar="ID"),
         option("data", "data of the event, instead of the example data", metavar="JSON"),
+        package=PACKAGE,
     )
-
-
-def _api_options() -> Iterator[click.Option]:
-    """Yield the options for a server anywhere."""
-    yield option("url", "the server", default="http://127.0.0.1:8080", envvar="SOCIALPUB_URL", show_envvar=True)
-    yield option("key", "an API key", required=True, envvar="SOCIALPUB_KEY", show_envvar=True)
 
 
 def _admin_commands() -> Iterator[click.Command]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import json
 import stat
@@ -63,6 +64,16 @@ def is_valid(schema: str, value: Any) -> bool:
     errors = documented_errors({"$ref": f"#/components/schemas/{schema}"}, value, DOCUMENT)
     assert errors == []
     return True
+
+
+def test_a_command_runs_with_the_collector_that_its_start_had_off(run: RunCommand) -> None:
+    """`events --follow` and `mcp` run for months."""
+    gc.disable()
+    try:
+        assert run("whoami").code == exit_codes.DONE
+        assert gc.isenabled()
+    finally:
+        gc.enable()
 
 
 # --- Exit codes ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from socialpub_client.commands import exit_codes
 from tests.clients.conftest import PROGRAM, ClientWorld
 from tests.support.media_files import picture
 from tests.support.media_uploads import wait_until
+from tests.support.ports import unused_address
 from tests.support.terminals import CTRL_D, Terminal
 
 
@@ -110,6 +111,13 @@ def test_a_cursor_is_kept_before_the_first_event(
     meanwhile = world.plain().posts.publish(text(), to="bluesky", at="2027-12-01T09:30:00Z", wait=0).id
     with Terminal(line, environment) as terminal:
         terminal.wait_for(meanwhile)
+        assert terminal.interrupt() == exit_codes.INTERRUPTED, terminal.shown
+
+
+@pytest.mark.slow
+def test_who_follows_is_told_that_the_server_is_away(environment: dict[str, str]) -> None:
+    with unused_address() as url, Terminal([PROGRAM, "events", "--follow", "--url", url], environment) as terminal:
+        terminal.wait_for("Trying again.")
         assert terminal.interrupt() == exit_codes.INTERRUPTED, terminal.shown
 
 

@@ -323,9 +323,9 @@ def test_lists_are_read_page_by_page(world: ClientWorld, sp: Socialpub, text: Te
 
 
 def test_follow_loses_and_doubles_nothing(world: ClientWorld, text: Texts) -> None:
-    beats: list[str] = []
+    told: list[errors.SocialpubError] = []
     sp = world.client(None, "refused", "503", "reset after", "502 after", "reset before", "429")
-    events = sp.events.follow(after=_end_of_events(world), types=["post.published"], heartbeat=beats.append)
+    events = sp.events.follow(after=_end_of_events(world), types=["post.published"], on_retry=told.append)
     other = world.plain()
     posts = [other.posts.publish(text(), to=world.alice.bluesky).results[0].post_id for _ in range(4)]
     first = [next(events) for _ in range(2)]
@@ -336,6 +336,7 @@ def test_follow_loses_and_doubles_nothing(world: ClientWorld, text: Texts) -> No
         resumed = other.events.list(after=event.cursor, types=["post.published"])
         assert [each.data["id"] for each in resumed] == posts[number:]
     assert max(world.slept, default=0) <= 30
+    assert [type(error) for error in told] == [ConnectionFailed]  # five tries had no answer, the sixth had
 
 
 def _end_of_events(world: ClientWorld) -> str:

@@ -17,8 +17,6 @@ READING = {
     "doctor",
     "status",
     "export",
-    "listen",
-    "trigger",
     "verify",
     "backups",
 }  # and whatever lists

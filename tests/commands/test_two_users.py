@@ -38,7 +38,7 @@ as_service = functools.partial(forked_commands.start_fork, before=AS_SERVICE)
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act on the files of another user")
 
 MEMORY = Path("/dev/shm")  # where a commit costs nothing
-ELSEWHERE = {"config example", "demo", "listen", "simulator", "trigger"}  # without this data folder
+ELSEWHERE = {"config example", "demo", "simulator"}  # without this data folder
 PASSWORD = "correct horse battery staple\n"
 TOKENS = json.dumps({"accessToken": "made-up"})
 

@@ -48,7 +48,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "account disconnect": (ID, "--yes"),
     "account connect bluesky": ("--profile", ID, "--handle", "alice.test"),
 }
-ELSEWHERE = {"serve", "demo", "simulator", "listen", "trigger"}  # they wait, or have no database of theirs to open
+ELSEWHERE = {"serve", "demo", "simulator"}  # they wait, or have no database of theirs to open
 STDIN = {
     "account add": '{"accessToken": "made-up"}',
     "account connect bluesky": "a password\n",

@@ -99,8 +99,9 @@ class FollowFeed:
         after: str | None,
         types: Iterable[str],
         heartbeat: Callable[[str], None] | None,
+        on_retry: Callable[[errors.SocialpubError], None] | None,
     ) -> None:
-        self._engine, self._heartbeat = engine, heartbeat
+        self._engine, self._heartbeat, self._on_retry = engine, heartbeat, on_retry
         self._feed = EventFeed(engine, after or END, types, PAGE)
         self._failures = 0
 
@@ -116,6 +117,8 @@ class FollowFeed:
         except errors.SocialpubError as error:
             if not is_passing(error):
                 raise
+            if self._on_retry is not None:
+                self._on_retry(error)
             self._failures += 1
             yield Sleep(self._delay(error))
             return ()
@@ -144,10 +147,11 @@ class EventMethods(Resource):
         after: str | None = None,
         types: Iterable[str] = (),
         heartbeat: Callable[[str], None] | None = None,
+        on_retry: Callable[[errors.SocialpubError], None] | None = None,
     ) -> FollowFeed:
         """Yield events without end, those after a cursor or from now on.
 
         `heartbeat` is called with the place in the log where that is first known ("from now on"), and when there was
-        no event for 25 seconds.
+        no event for 25 seconds. `on_retry` is called with the error of a server that is away, before it is asked again.
         """
-        return FollowFeed(self.engine, after, tuple(types), heartbeat)
+        return FollowFeed(self.engine, after, tuple(types), heartbeat, on_retry)

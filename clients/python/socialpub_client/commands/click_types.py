@@ -6,6 +6,7 @@ shell completion are fast.
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -129,13 +130,15 @@ def api_options() -> list[click.Parameter]:
 
 
 class ApiCommand(UsageCommand):
-    """Command over the API. `run`: its function, as `module.function` of this package."""
+    """Command over the API. `run`: its function, as `module.function` of the package."""
 
-    def __init__(self, name: str, run: str, about: str, *parameters: click.Parameter) -> None:
+    def __init__(
+        self, name: str, run: str, about: str, *parameters: click.Parameter, package: str = "socialpub_client.commands"
+    ) -> None:
         own = {parameter.name for parameter in parameters}
         common = [parameter for parameter in api_options() if parameter.name not in own]
         super().__init__(name, params=[*parameters, *common], help=about, short_help=about)
-        self.run = run
+        self.run, self._package = run, package
 
     def invoke(self, ctx: click.Context) -> Callable[[], int]:
         """Return what runs the command with the parsed options, and returns its exit code."""
@@ -144,14 +147,15 @@ class ApiCommand(UsageCommand):
     def load(self) -> Callable[[ApiOptions], Any]:
         """Import the command's function."""
         module, name = self.run.split(".")
-        found = importlib.import_module(f"socialpub_client.commands.{module}")
-        function: Callable[[ApiOptions], Any] = getattr(found, name)
+        function: Callable[[ApiOptions], Any] = getattr(importlib.import_module(f"{self._package}.{module}"), name)
         return function
 
     def _run(self, options: ApiOptions) -> int:
         from socialpub_client.commands import runner  # imports the HTTP client: not needed for help and version
 
-        return runner.run(self.load(), options)
+        command = self.load()
+        gc.enable()  # `cli.program` disables it for the imports; some commands run for months
+        return runner.run(command, options)
 
 
 class ApiGroup(UsageGroup):

@@ -11,6 +11,7 @@ from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.runner import Output, connect, tell
 from socialpub_client.commands.webhooks import split_types
+from socialpub_client.errors import SocialpubError
 
 CURSOR_MAX = 1000
 
@@ -33,8 +34,11 @@ def _events(options: ApiOptions, client: Socialpub, after: str | None) -> Iterat
             write_cursor(options.cursor_file, reached)
         cursor = reached
 
+    def tell_failure(error: SocialpubError) -> None:
+        tell(options, f"{error.message} Trying again.")
+
     found = (
-        client.events.follow(after=after, types=types, heartbeat=keep)
+        client.events.follow(after=after, types=types, heartbeat=keep, on_retry=tell_failure)
         if options.follow
         else client.events.list(after=after, types=types)
     )
