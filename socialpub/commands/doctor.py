@@ -102,7 +102,7 @@ def _check_content(settings: Settings) -> Iterator[DoctorCheck]:
     with contextlib.closing(db.Database(settings.database_path).open()) as database:
         needed, named = database.read(lambda: (instance.list_needed_keys(), files.has_references())).result()
         running, now = is_served(settings.database_path), SystemClock().now_ms()
-        found = database.read(lambda: server_status.load_status(now, running=running)).result()
+        found = database.read(lambda: server_status.load_status(settings, now, running=running)).result()
         versions = database.read(api_versions.list_checks).result()
     yield _key(settings, needed)
     problem = files.find_problem(settings.data_dir, named)

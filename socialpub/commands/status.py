@@ -32,7 +32,7 @@ def _load(settings: Settings) -> ServerStatus:
     check_schema(path)
     with contextlib.closing(db.Database(path).open()) as database:
         running, now = is_served(path), SystemClock().now_ms()
-        return database.read(lambda: server_status.load_status(now, running=running)).result()
+        return database.read(lambda: server_status.load_status(settings, now, running=running)).result()
 
 
 def _describe(found: ServerStatus) -> Iterator[str]:

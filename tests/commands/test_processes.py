@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import hashlib
 import json
@@ -10,6 +11,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -26,9 +28,14 @@ from socialpub.platforms import CONNECTORS, PLATFORMS
 from socialpub.simulator.registry import FAKES
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.engine import locks
+from socialpub.store.jobs import job_queue
+from tests.support.command_data import insert_account, make_organization
 from tests.support.command_runner import AskCommand, CommandProcess, RunCommand, make_client, read_address, run_command
 from tests.support.forked_commands import ForkedCommand
+from tests.support.import_files import BLUESKY, make_line, run_import, write_lines
 from tests.support.ports import free_ports
+from tests.support.webhook_endpoints import ENDPOINTS
+from tests.support.webhook_receiver import WebhookReceiver
 
 Start = Callable[..., CommandProcess]
 
@@ -170,6 +177,44 @@ def test_an_account_connected_beside_a_running_server_publishes(
     assert (answer.status_code, answer.json()["status"]) == (200, "published")
     (post,) = simulator.lab.ledger.posts()
     assert post.text == "Out it goes"
+
+
+def test_data_that_no_server_has_used_are_not_handed_over(run: RunCommand, ask: AskCommand) -> None:
+    """Nothing would keep a server from starting on them here."""
+    ask("org", "create", "Acme")
+    ended = run("move", "--json")
+    assert (ended.code, ended.error["message"]) == (3, "No server has run on socialpub.db yet.")
+
+
+def test_events_of_commands_reach_receivers_and_waiting_requests(
+    start: Start,
+    run: RunCommand,
+    ask: AskCommand,
+    folder: Path,
+    sink: WebhookReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No callback of their transactions runs in the server."""
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.1)
+    monkeypatch.setenv("SOCIALPUB_SECURITY__ALLOW_PRIVATE_NETWORKS", "true")
+    url = read_address(start("serve", "--port", "0"))
+    org, profile = make_organization(ask)
+    insert_account(ask, profile, "bluesky", BLUESKY)
+    with make_client(url, ask("key", "create", "--org", org)["key"]) as api:
+        assert api.post(ENDPOINTS, json={"url": sink.url}).status_code == 201
+        begin, cursor = threading.Event(), api.get("/v1/events").json()["endCursor"]
+
+        def wait_for_event() -> list[str]:
+            begin.set()
+            waiting = api.get("/v1/events", params={"cursor": cursor}, headers={"Prefer": "wait=55"}, timeout=60)
+            return [event["type"] for event in waiting.json()["data"]]
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(wait_for_event)
+            assert begin.wait(60)
+            run_import(run, write_lines(folder, make_line()))
+            assert waiting.result(30) == ["post.queued", "post.validated"]
+        assert [call.event["type"] for call in sink.wait(2)] == ["post.queued", "post.validated"]
 
 
 # --- demo, simulator ---------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from tests.support.publishing_state import schedule_post
 
 
 def looked(server: AppServer, *, running: bool = True) -> ServerStatus:
-    return server.service.read(lambda: server_status.load_status(server.clock.now_ms(), running=running)).result()
+    settings, now = server.service.runtime.settings, server.clock.now_ms()
+    return server.service.read(lambda: server_status.load_status(settings, now, running=running)).result()
 
 
 def set_to(server: AppServer, post: str, **columns: Any) -> None:

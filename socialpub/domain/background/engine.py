@@ -39,7 +39,7 @@ class BackgroundEngine:
         self.throttle = signin.LoginThrottle(service.runtime.clock)
         self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over
         self.gate = PublishingGate(service)
-        self._heartbeat = Heartbeat(service, self.gate, lambda: self.on_fenced())
+        self._heartbeat = Heartbeat(service, self.gate, lambda: self.on_fenced(), self._wake_all)
         self._stopping = threading.Event()
         self.periodic = PeriodicTasks(service, self.fetched, self.gate, self._heartbeat, self._stopping)
         self.integrity_check = BackgroundIntegrityCheck(service)
@@ -81,6 +81,11 @@ class BackgroundEngine:
         self._workers.start()
         self._deliverer.start()
         self.integrity_check.start()
+
+    def _wake_all(self) -> None:
+        """Wake deliveries and waiting requests: a command may have written what they wait for."""
+        self._deliverer.wake_all()
+        self.service.waiting.notify_all()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop claiming jobs and wait at most `seconds` for running ones; a start resumes the rest."""

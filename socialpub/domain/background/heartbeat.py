@@ -1,4 +1,4 @@
-"""Scheduler round: check the database files, renew leases, follow pauses, beat."""
+"""Scheduler round: check the database files, renew leases, follow pauses and commands, beat."""
 
 from __future__ import annotations
 
@@ -15,10 +15,21 @@ log = logging.getLogger("socialpub.jobs")
 
 
 class Heartbeat:
-    """Work of each scheduler round. `fenced`: called if another server took over."""
+    """Work of each scheduler round.
 
-    def __init__(self, service: AppContext, gate: PublishingGate, fenced: Callable[[], None]) -> None:
+    `fenced`: called if another server took over. `on_foreign_commit`: called if a command has written.
+    """
+
+    def __init__(
+        self,
+        service: AppContext,
+        gate: PublishingGate,
+        fenced: Callable[[], None],
+        on_foreign_commit: Callable[[], None],
+    ) -> None:
         self._service, self._gate, self._fenced = service, gate, fenced
+        self._on_foreign_commit = on_foreign_commit
+        self._foreign_version = 0  # in the last round
         self.last = service.runtime.clock.monotonic()  # when a round was last completed
         self.newest_event = 0  # number of the newest event in the last round
 
@@ -26,7 +37,7 @@ class Heartbeat:
         """Run one round; a failed step is retried in the next one."""
         service = self._service
         steps = (
-            service.db.check_writable,
+            self._follow_commands,
             service.jobs.renew,
             self._gate.apply_clock_steps,
             self._gate.update,
@@ -37,6 +48,13 @@ class Heartbeat:
             self.last = service.runtime.clock.monotonic()
         if service.db.fenced.is_set():
             self._fenced()
+
+    def _follow_commands(self) -> None:
+        """Act on what a command has written: no callback of its transaction runs in this process."""
+        version = self._service.db.find_foreign_version()
+        if version != self._foreign_version:
+            self._on_foreign_commit()
+            self._foreign_version = version
 
     def beat(self) -> None:
         """Record a heartbeat in the database, with the time unless the clock is in doubt."""

@@ -80,6 +80,11 @@ class WaitingRequests:
         if self._loop is not None and name in self._waiting:
             self._loop.call_soon_threadsafe(self._wake, name)
 
+    def notify_all(self) -> None:
+        """Wake all requests, from any thread."""
+        for name in list(self._waiting):
+            self.notify(name)
+
     def _wake(self, name: str) -> None:
         for happened in self._waiting.pop(name, ()):
             happened.set_result(None)
@@ -87,5 +92,4 @@ class WaitingRequests:
     def close(self) -> None:
         """Release all requests, from any thread: the server stops."""
         self._is_closed = True
-        for name in list(self._waiting):
-            self.notify(name)
+        self.notify_all()

@@ -26,7 +26,7 @@ log = logging.getLogger("socialpub.webhooks")
 
 CALLS_PER_RECEIVER = 32  # at a time
 GATHER_SECONDS, GATHER_COUNT = 0.010, 16  # collection window for writing results together; sufficient number
-POLL_SECONDS = 5.0  # longest sleep, after which a changed clock or a command's changes are noticed
+POLL_SECONDS = 5.0  # longest sleep, after which a changed clock is noticed
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ class OutboxWorker:
         self._unwritten: list[_FinishedTask] = []  # results for the next transaction
         self._is_batch_full = threading.Event()  # collected enough results: do not wait for more
         self._stopping = False
+        self._is_scan_due = True  # of all receivers
         self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
 
     def start(self) -> None:
@@ -119,6 +120,12 @@ class OutboxWorker:
             self._woken.update(woken)
             self._changed.notify()
 
+    def wake_all(self) -> None:
+        """Look for the pending tasks of all receivers."""
+        with self._changed:
+            self._is_scan_due = True
+            self._changed.notify()
+
     def stop(self, seconds: float) -> None:
         """Stop: wait for calls in progress; the rest is sent after the next start."""
         with self._changed:
@@ -128,29 +135,30 @@ class OutboxWorker:
         self._thread.join(1.0)
 
     def _run(self) -> None:
-        self._schedule_all()
         while not self._stopping:
             try:
+                if self._is_scan_due:
+                    self._schedule_all()
                 receivers_due, is_paused = self._wait_for_receivers()
                 for receiver in receivers_due:
                     self._start_due(receiver, is_paused)
-            except ApiError as error:  # the database cannot be read
-                log.warning("deliveries are delayed, the database cannot be read: %s", error.message)
-                with self._changed:
-                    self._changed.wait(POLL_SECONDS)
-                self._schedule_all()
-            except Exception:  # noqa: BLE001 - the thread must live on
-                log.exception("deliveries stopped with an error; they continue in %d s", POLL_SECONDS)
-                with self._changed:
-                    self._changed.wait(POLL_SECONDS)
-
-    def _schedule_all(self) -> None:
-        for outbox in self._outboxes.values():
-            try:
-                found = self._service.read(functools.partial(outbox.find_next_due, self._service)).result()
             except ApiError as error:
                 log.warning("deliveries are delayed, the database cannot be read: %s", error.message)
-                return
+                self._scan_later()
+            except Exception:  # noqa: BLE001 - the thread must live on
+                log.exception("deliveries stopped with an error; they continue in %d s", POLL_SECONDS)
+                self._scan_later()
+
+    def _scan_later(self) -> None:
+        with self._changed:
+            self._is_scan_due = True
+            if not self._stopping:
+                self._changed.wait(POLL_SECONDS)
+
+    def _schedule_all(self) -> None:
+        self._is_scan_due = False
+        for outbox in self._outboxes.values():
+            found = self._service.read(functools.partial(outbox.find_next_due, self._service)).result()
             with self._changed:
                 for receiver, due in found:
                     self._schedule(receiver, due)
@@ -167,7 +175,7 @@ class OutboxWorker:
         """Wait for receivers with due tasks; the flag is True during a pause."""
         with self._changed:
             soonest = (self._timers[0][0] - self._service.now_ms) / 1000 if self._timers else POLL_SECONDS
-            if not self._woken and soonest > 0:
+            if not self._woken and not self._is_scan_due and soonest > 0:
                 self._changed.wait(min(soonest, POLL_SECONDS))
             is_paused = self._is_paused()
             if self._stopping:

@@ -9,6 +9,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from socialpub.base.config import Settings
 from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.background.job_kinds import JOB_KINDS
 from socialpub.domain.schemas.health import PausedReason
@@ -23,9 +24,13 @@ SHOWN_MAX = 10
 
 
 class ServerLiveness(TypedDict):
-    """Liveness of the server. `seenAt`: last heartbeat. `silent`: too long ago."""
+    """Liveness of the server. `seenAt`: last heartbeat. `silent`: too long ago.
+
+    `moved`: handed over to another place, where it runs from now on.
+    """
 
     running: bool
+    moved: bool
     seenAt: str | None
     silent: bool
 
@@ -90,7 +95,7 @@ class ServerStatus(TypedDict):
     backlog: WorkBacklog
 
 
-def load_status(now_ms: int, *, running: bool) -> ServerStatus:
+def load_status(settings: Settings, now_ms: int, *, running: bool) -> ServerStatus:
     """Load the status. Call within a read. `running`: whether a server process is alive."""
     late, since = sql.fetch_one(server_status.COUNT_OVERDUE, (now_ms - LATE_MS,))
     seen = sql.fetch_value(server_status.FIND_LAST_SEEN)
@@ -99,6 +104,7 @@ def load_status(now_ms: int, *, running: bool) -> ServerStatus:
         "problems": [],
         "server": {
             "running": running,
+            "moved": not running and instance.is_handed_over(settings, now_ms),
             "seenAt": format_iso(seen) if seen else None,
             "silent": bool(running and seen and now_ms - seen > SILENT_MS),
         },
@@ -173,7 +179,13 @@ def list_findings(status: ServerStatus) -> list[StatusFinding]:
 
 
 def _list_server_findings(status: ServerStatus) -> Iterator[StatusFinding]:
-    if not status["server"]["running"]:
+    if status["server"]["moved"]:
+        yield StatusFinding(
+            SERVER,
+            "This database was handed over by `socialpub move`: no server starts on it here.",
+            "Start it at its new place. If it is to stay here, and was not started there: socialpub move --back",
+        )
+    elif not status["server"]["running"]:
         yield StatusFinding(
             SERVER, "No server runs on this database: nothing is published.", "Start it: socialpub serve"
         )

@@ -186,20 +186,29 @@ def explain_copy_after_handover(
 
     Raises StartError at the old place.
     """
-    path, outside = get_state_path(settings), _find_outside_generation(settings, host, uid)
-    state, is_there = read_state(path), os.path.realpath(settings.database_path) == record.path
-    if is_there and state is not None:
-        found = StartEvidence(
-            beat,
-            state,
-            host_identity.identify_file(path),
-            host_identity.identify_file(settings.database_path),
-            outside,
-            host,
-        )
-        if not any(sign(found) for sign, _ in _ELSEWHERE_SIGNS):
-            raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
-    return "it is older than the mark outside its folder" if beat.is_behind(outside) else None
+    if is_handed_over(settings, host, uid, beat, record):
+        raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
+    is_behind = beat.is_behind(_find_outside_generation(settings, host, uid))
+    return "it is older than the mark outside its folder" if is_behind else None
+
+
+def is_handed_over(
+    settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration, record: HandoverRecord
+) -> bool:
+    """Return whether a handed over database is still at its old place."""
+    path = get_state_path(settings)
+    state = read_state(path)
+    if state is None or os.path.realpath(settings.database_path) != record.path:
+        return False
+    found = StartEvidence(
+        beat,
+        state,
+        host_identity.identify_file(path),
+        host_identity.identify_file(settings.database_path),
+        _find_outside_generation(settings, host, uid),
+        host,
+    )
+    return not any(sign(found) for sign, _ in _ELSEWHERE_SIGNS)
 
 
 _HANDED_OVER_MESSAGE = (

@@ -9,7 +9,10 @@ import logging
 import threading
 
 from socialpub.base import fault_injection
+from socialpub.base.config import Settings
+from socialpub.base.errors import ApiError
 from socialpub.base.security.crypto import SealError
+from socialpub.base.system import host_identity
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import notification_queue
@@ -22,7 +25,7 @@ from socialpub.store.engine.sqlite import proxy
 from socialpub.store.queries import authentication, maintenance
 from socialpub.store.rows import InstanceRow
 from socialpub.store.schema import snapshot
-from socialpub.store.schema.models import Account, Instance, get_row
+from socialpub.store.schema.models import Account, Instance, find_row, get_row
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -153,13 +156,30 @@ def _find_copy_reason(service: AppContext, row: InstanceRow) -> str | None:
 
 
 def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
-    """Hand the database over: it no longer starts here, and its copy starts unpaused."""
-    row = get_row(Instance, 1)
+    """Hand the database over: it no longer starts here, and its copy starts unpaused.
+
+    Raises ApiError before the first start: without `instance.state`, a start here could not be refused.
+    """
+    row = find_row(Instance, 1)
+    if row is None:
+        words, remedy = f"No server has run on {service.db.path} yet.", "Copy the folder, and start it at the new place."
+        raise ApiError("validation_failed", words, rule="state", status=409, remediation=remedy)
     record = copy_detection.HandoverRecord.of(
         service.runtime.settings, service.now_ms, copy_detection.DatabaseGeneration(row["beat"], row["mark"])
     )
     Instance.update(moved=record.text()).where(Instance.id == 1).execute()
     return record
+
+
+def is_handed_over(settings: Settings, now: int) -> bool:
+    """Return whether a start would be refused, because of a handover to another place. Call within a read."""
+    row = find_row(Instance, 1)
+    if row is None:
+        return False
+    beat = copy_detection.DatabaseGeneration(row["beat"], row["mark"])
+    record = copy_detection.parse_handover(row["moved"], beat, now)
+    host = host_identity.identify_host()
+    return record is not None and copy_detection.is_handed_over(settings, host, row["uid"], beat, record)
 
 
 def cancel_handover(tx: Tx) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.base.system import host_identity
 from socialpub.commands import cli
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import close_context, open_context
@@ -207,10 +208,20 @@ def test_to_another_machine_with_the_same_path(place: DataPlace) -> None:
     assert place.start() is None
 
 
-def test_what_was_handed_over_is_taken_back(place: DataPlace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_handed_over_is_taken_back(
+    place: DataPlace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_identity, "identify_host", lambda: place.server.host)
     handed_over(place)
     assert "start it there within 7 days" in capsys.readouterr().out
+    for name in ("status", "doctor"):
+        assert command(place, name, *(["--offline"] if name == "doctor" else [])) == 1
+        told = capsys.readouterr().out
+        assert "no server starts on it here" in told
+        assert "Start it: socialpub serve" not in told
     assert command(place, "move", "--back") == 0
+    command(place, "status")
+    assert "Start it: socialpub serve" in capsys.readouterr().out
     assert place.start() is None
     assert readiness(place.alice)["publishing"] == "active"
 
