@@ -243,6 +243,27 @@ def test_a_backup_a_day_goes_there_and_the_oldest_are_removed(
     assert not list(server.home.glob(".s3-*"))
 
 
+def test_backups_made_while_the_clock_was_ahead_stop_none(
+    make_server: Callable[..., AppServer], store: S3Store, tmp_path: Path
+) -> None:
+    """None was made until that time had come, and then the newer ones were removed as the oldest."""
+    folder = tmp_path / "backups"
+    server = make_server(backup=store.settings(every=DAY, keep=1, directory=str(folder)))
+    server.clock.set_ahead(400 * DAY)
+    look(server)
+    (ahead,) = folder.iterdir()
+    server.clock.right()
+    look(server)
+    (made,) = set(folder.iterdir()) - {ahead}
+    assert set(store.objects["backups"]) == {ahead.name, made.name}
+    look(server)
+    server.clock.skip(DAY)
+    look(server)
+    (newest,) = set(folder.iterdir()) - {ahead}
+    assert newest != made
+    assert set(store.objects["backups"]) == {ahead.name, newest.name}
+
+
 def test_with_a_folder_the_bucket_gets_the_same_file(
     make_server: Callable[..., AppServer], store: S3Store, tmp_path: Path
 ) -> None:

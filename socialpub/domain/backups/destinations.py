@@ -40,7 +40,7 @@ class FolderDestination:
 
 
 class S3Destination:
-    """Backups in a bucket. Raises BucketError on any failure."""
+    """Backups in a bucket. Raises S3BucketError on any failure."""
 
     def __init__(self, bucket: S3Bucket) -> None:
         self.bucket = bucket
@@ -71,9 +71,14 @@ def format_name(now_ms: int) -> str:
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime(NAME_FORMAT)
 
 
-def delete_old(destination: FolderDestination | S3Destination, count: int) -> list[str]:
-    """Delete all but the newest `count` backups; return the deleted names."""
-    old = [each.name for each in destination.list_backups()[count:]]
+def delete_old(destination: FolderDestination | S3Destination, count: int, now_ms: int) -> list[str]:
+    """Delete all but the newest `count` backups; return the deleted names.
+
+    Those made while the clock was ahead are counted by themselves, so that they displace no others.
+    """
+    found = destination.list_backups()
+    ahead = [each.name for each in found if each.made > now_ms]
+    old = ahead[count:] + [each.name for each in found if each.made <= now_ms][count:]
     for name in old:
         destination.remove(name)
     return old

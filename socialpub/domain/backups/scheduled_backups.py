@@ -61,7 +61,12 @@ class ScheduledBackups:
         """Return the creation time (ms) of the newest backup, or None."""
         if self._folder is None:
             return self._sent
-        return max((each.made for each in self._folder.list_backups()), default=None)
+        return self._find_newest(self._folder)
+
+    def _find_newest(self, destination: FolderDestination | S3Destination) -> int | None:
+        """Return the creation time of the newest backup; one made while the clock was ahead does not count."""
+        now_ms = self._service.now_ms
+        return max((each.made for each in destination.list_backups() if each.made <= now_ms), default=None)
 
     def _is_due(self) -> bool:
         return self._folder is not None and self._is_old(self.newest())
@@ -70,7 +75,7 @@ class ScheduledBackups:
         return bool(self._settings.s3_endpoint) and self._is_old(self._sent)
 
     def _is_old(self, newest: int | None) -> bool:
-        return newest is None or self._service.now_ms - newest >= self._settings.every * 1000
+        return newest is None or not 0 <= self._service.now_ms - newest < self._settings.every * 1000
 
     def _run(self) -> None:
         try:
@@ -90,7 +95,7 @@ class ScheduledBackups:
         for destination in build_destinations(self._settings):
             if isinstance(destination, S3Destination) and self._is_upload_due():
                 self._upload(destination)
-            for name in delete_old(destination, self._settings.keep):
+            for name in delete_old(destination, self._settings.keep, self._service.now_ms):
                 log.info(
                     "backup %s was deleted: there are %d newer ones",
                     destination.format_address(name),
@@ -111,20 +116,22 @@ class ScheduledBackups:
 
     def _upload(self, destination: S3Destination) -> None:
         """Upload the newest backup of the folder, or a new one, unless the bucket has a recent one."""
-        self._sent = max((each.made for each in destination.list_backups()), default=None)
+        self._sent = self._find_newest(destination)
         if not self._is_upload_due():
             return
         with self._newest() as file:
             destination.bucket.put(
                 file, file.name, archive.count_bytes("sending", file.stat().st_size, self._check_stop)
             )
-        self._sent = max(each.made for each in destination.list_backups())
+        self._sent = self._find_newest(destination)
         log.info("backup %s was uploaded", destination.format_address(file.name))
 
     @contextlib.contextmanager
     def _newest(self) -> Iterator[Path]:
         if self._folder:
-            yield self._folder.directory / self._folder.list_backups()[0].name
+            now_ms = self._service.now_ms
+            newest = next(each for each in self._folder.list_backups() if each.made <= now_ms)
+            yield self._folder.directory / newest.name
             return
         with create_folder(self._service.runtime.settings.data_dir, S3_PREFIX) as folder:
             yield self._make(folder)

@@ -162,7 +162,7 @@ def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
     """
     row = find_row(Instance, 1)
     if row is None:
-        words, remedy = f"No server has run on {service.db.path} yet.", "Copy the folder, and start it at the new place."
+        words, remedy = f"No server has run on {service.db.path} yet.", "Copy the folder, and start it elsewhere."
         raise ApiError("validation_failed", words, rule="state", status=409, remediation=remedy)
     record = copy_detection.HandoverRecord.of(
         service.runtime.settings, service.now_ms, copy_detection.DatabaseGeneration(row["beat"], row["mark"])
