@@ -18,9 +18,12 @@ from socialpub_client.commands.runner import printing
 
 
 def resume(options: CommandOptions) -> dict[str, Any]:
-    """End the pause, in a running server too; return `{was, paused, publish, skip}`."""
+    """End a pause, in a running server too; return `{was, paused, publish, skip}`."""
     with open_database(options) as service:
         reason = service.read(instance.get_pause_reason).result()
+        if reason is None:
+            options.sentences = ["Publishing was not paused; nothing was changed."]
+            return {"was": None, "paused": None, "publish": [], "skip": []}
         publish, skip = _split_overdue(service, options.skip_overdue)
         if reason == instance.RESTORED and not options.after_restore:
             options.exit_code = REFUSED
@@ -29,9 +32,11 @@ def resume(options: CommandOptions) -> dict[str, Any]:
                     print(*_describe_overdue(publish, skip), sep="\n")
             raise CommandRefusedError(_RESTORED_TEXT)
         _fail(service, skip)
-        if reason is not None:
-            actions.perform_sync(make_actor(options, service), recovery.end_pause, reason)
-        options.sentences = [*_describe_overdue(publish, skip), _RESULT_TEXTS[reason is None].format(reason)]
+        actions.perform_sync(make_actor(options, service), recovery.end_pause, reason)
+        options.sentences = [
+            *_describe_overdue(publish, skip),
+            f"Publishing was paused ({reason}) and continues now.",
+        ]
         return {
             "was": reason,
             "paused": service.read(instance.get_pause_reason).result(),
@@ -44,12 +49,6 @@ _RESTORED_TEXT = (
     "This database was restored or copied: posts that it lists as queued may have been published since. Compare "
     "them with the platforms, then run: socialpub resume --after-restore [--skip-overdue]"
 )
-
-
-_RESULT_TEXTS = {
-    True: "Publishing was not paused; nothing was changed.",
-    False: "Publishing was paused ({}) and continues now.",
-}
 
 
 def _split_overdue(

@@ -179,6 +179,19 @@ def test_an_account_connected_beside_a_running_server_publishes(
     assert post.text == "Out it goes"
 
 
+def test_a_resume_without_a_pause_fails_no_post(run: RunCommand, ask: AskCommand, folder: Path) -> None:
+    """It said that nothing was changed, and had failed every overdue post."""
+    _, profile = make_organization(ask)
+    insert_account(ask, profile, "bluesky", BLUESKY)
+    run_import(run, write_lines(folder, make_line()))
+    with closing(sqlite3.connect("socialpub.db")) as database, database:
+        database.execute("UPDATE post SET scheduled_at = 1, due_at = 1")
+    assert ask("resume", "--skip-overdue") == {"was": None, "paused": None, "publish": [], "skip": []}
+    assert run("resume", "--skip-overdue").out == "Publishing was not paused; nothing was changed.\n"
+    with closing(sqlite3.connect("socialpub.db")) as database:
+        assert database.execute("SELECT status FROM post").fetchall() == [("queued",)]
+
+
 def test_data_that_no_server_has_used_are_not_handed_over(run: RunCommand, ask: AskCommand) -> None:
     """Nothing would keep a server from starting on them here."""
     ask("org", "create", "Acme")

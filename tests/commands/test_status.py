@@ -97,6 +97,14 @@ def test_a_server_without_a_sign_of_life_is_told(server: AppServer, alice: Perso
     assert any("not recorded a heartbeat" in problem for problem in looked(server)["problems"]) == silent
 
 
+def test_no_sign_of_life_is_missed_while_the_clock_is_in_doubt(server: AppServer, alice: Person) -> None:
+    """Heartbeats have no time then, and by a clock that was set ahead the last one is old at once."""
+    seen = server.clock.now_ms() - 24 * 3_600_000
+    server.service.write(lambda tx: Instance.update(seen_at=seen, paused="clock").execute()).result()
+    (problem,) = looked(server)["problems"]
+    assert problem.startswith("Publishing is paused (clock).")
+
+
 def test_what_is_not_served_or_paused_is_a_problem(server: AppServer, alice: Person) -> None:
     server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
     first, second = looked(server, running=False)["problems"]

@@ -1,4 +1,4 @@
-"""Scheduler round: check the database files, renew leases, follow pauses and commands, beat."""
+"""Scheduler round: follow commands, renew leases, follow the clock and pauses, beat."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class ScheduledBackups:
         return self._find_newest(self._folder)
 
     def _find_newest(self, destination: FolderDestination | S3Destination) -> int | None:
-        """Return the creation time of the newest backup; one made while the clock was ahead does not count."""
+        """Return when the newest backup was made; one of a clock that was ahead does not count."""
         now_ms = self._service.now_ms
         return max((each.made for each in destination.list_backups() if each.made <= now_ms), default=None)
 

@@ -98,7 +98,7 @@ class ServerStatus(TypedDict):
 def load_status(settings: Settings, now_ms: int, *, running: bool) -> ServerStatus:
     """Load the status. Call within a read. `running`: whether a server process is alive."""
     late, since = sql.fetch_one(server_status.COUNT_OVERDUE, (now_ms - LATE_MS,))
-    seen = sql.fetch_value(server_status.FIND_LAST_SEEN)
+    seen, paused = sql.fetch_value(server_status.FIND_LAST_SEEN), instance.get_pause_reason()
     status: ServerStatus = {
         "ok": True,
         "problems": [],
@@ -106,9 +106,10 @@ def load_status(settings: Settings, now_ms: int, *, running: bool) -> ServerStat
             "running": running,
             "moved": not running and instance.is_handed_over(settings, now_ms),
             "seenAt": format_iso(seen) if seen else None,
-            "silent": bool(running and seen and now_ms - seen > SILENT_MS),
+            # While the clock is in doubt, heartbeats are recorded without a time.
+            "silent": bool(running and seen and paused != instance.CLOCK and now_ms - seen > SILENT_MS),
         },
-        "paused": instance.get_pause_reason(),
+        "paused": paused,
         "next": [_build_next(row) for row in sql.fetch_all(server_status.FIND_NEXT_DUE, (now_ms, SHOWN_MAX))],
         "overdue": {"count": late, "since": format_iso(since)},
         "publishing": sql.fetch_value(server_status.COUNT_PUBLISHING, (now_ms + SOON_MS,)),

@@ -172,7 +172,7 @@ def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
 
 
 def is_handed_over(settings: Settings, now: int) -> bool:
-    """Return whether a start would be refused, because of a handover to another place. Call within a read."""
+    """Return whether a start is refused after a handover. Call within a read."""
     row = find_row(Instance, 1)
     if row is None:
         return False
