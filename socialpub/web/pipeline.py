@@ -76,6 +76,9 @@ class RequestPipeline:
             current_requester.set(ShareKey("", scope.organization) if scope.organization else ANONYMOUS_KEY)
         if route.is_api or route.is_oauth_endpoint:
             self._spend_rate(request, route, scope)
+        route.precheck(self.service, request.match_info)
+        if route.guard == "session":
+            self._check_session(request, route, scope)
         if route.is_api:
             key_scopes.check(scope.scopes, route.scope)
         owner = scope.organization or ANONYMOUS_KEY.owner
@@ -223,10 +226,10 @@ class RequestPipeline:
     # --- Authentication ---
 
     async def _authenticate(self, request: ServerRequest, route: Route) -> Scope:
-        """Return the scope of the request's key or session, if the route's guard accepts it."""
+        """Return the scope of the request's key or session."""
         key = None if route.guard == "page" else handler.find_bearer(request)
         try:
-            scope = await (
+            return await (
                 self._authenticate_session(request, route)
                 if key is None
                 else authentication.authenticate_key(self.service, key)
@@ -235,14 +238,6 @@ class RequestPipeline:
             if error.code == "unauthenticated" and route.guard != "page":
                 self._spend_failed_login(request)
             raise
-        request.ctx.scope = scope
-        route.precheck(self.service, request.match_info)
-        if route.guard == "session":
-            if key is not None:
-                raise ApiError("unauthorized", "This operation is for the dashboard only; an API key cannot do it.")
-            if route.method != "GET":
-                self._check_csrf(request, scope)
-        return scope
 
     async def _authenticate_session(self, request: ServerRequest, route: Route) -> Scope:
         cookie = None if route.guard == "key" else request_headers.read_cookie(self.service, request)
@@ -250,8 +245,12 @@ class RequestPipeline:
             raise ApiError("unauthenticated")
         return await authentication.authenticate_session(self.service, cookie)
 
-    def _check_csrf(self, request: ServerRequest, scope: Scope) -> None:
-        """Raise ApiError `csrf` unless a page of this server sent the request."""
+    def _check_session(self, request: ServerRequest, route: Route, scope: Scope) -> None:
+        """Raise ApiError `unauthorized` for a key, `csrf` for a write of a foreign page."""
+        if scope.key is not None:
+            raise ApiError("unauthorized", "This operation is for the dashboard only; an API key cannot do it.")
+        if route.method == "GET":
+            return
         token = request.headers.get("x-csrf-token", "")
         is_ours = request_headers.is_same_origin(self.service, request)
         if not (is_ours and handler.is_same_token(token, scope.csrf or "")):

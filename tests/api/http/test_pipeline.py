@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -60,6 +61,24 @@ def test_each_header_stands_there_once_and_none_that_nobody_meant(
         *map(str.lower, SECURITY_HEADERS),
     ]
     assert sorted(name.lower() for name, _ in answer.headers.multi_items()) == sorted(always + more)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/v1/api-keys", "unauthorized"),
+        ("POST", "/v1/profiles", "unauthorized"),
+        ("POST", "/v1/accounts/connect/tiktok", "platform_not_enabled"),
+    ],
+)
+def test_a_key_is_counted_where_only_sessions_may_act(
+    make_server: Callable[..., AppServer], method: str, path: str, code: str
+) -> None:
+    server = make_server(limits={"reads": 2, "writes": 2}, platforms={"tiktok": {"enabled": False}})
+    api = server.person("Alice").api
+    answers = [api.request(method, path) for _ in range(3)]
+    assert [answer.json()["error"]["code"] for answer in answers] == [code, code, "rate_limited"]
+    assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["1", "0", "0"]
 
 
 @pytest.fixture
