@@ -26,7 +26,7 @@ from socialpub.domain.publishing.intents import encode_capped
 from socialpub.domain.schemas.errors import build_envelope
 from socialpub.web.dashboard.parts import error_texts, layout
 from socialpub.web.html import templates
-from socialpub.web.http import handler, request_body
+from socialpub.web.http import access_log, handler, request_body
 from socialpub.web.http.handler import ServerRequest
 from socialpub.web.http.sanic_overrides import ServerResponse
 from socialpub.web.path_suggestions import suggest
@@ -107,7 +107,8 @@ async def respond(service: AppContext, request: ServerRequest, error: BaseExcept
     request_id = request.ctx.request_id or handler.choose_request_id(service, request)
     request.ctx.request_id, request.ctx.error = request_id, shown
     if shown.status >= 500 and not (isinstance(error, ApiError) or _is_storage_error(error)):
-        log.error("Request %s failed: %s %s", request_id, request.method, ascii(request.path), exc_info=error)
+        path = access_log.get_loggable_path(request)
+        log.error("Request %s failed: %s %s", request_id, request.method, ascii(path), exc_info=error)
     trace_id = tracing.get_trace_id(request.ctx.span) or handler.find_trace_id(request)
     body = build_envelope(_truncate(shown), service.base_url, request_id, trace_id)
     headers = dict(shown.headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 from socialpub.base.observability import tracing
 from socialpub.base.service_rules import SERVICE_RULES
@@ -16,6 +17,7 @@ log = logging.getLogger("socialpub.web")
 OK = 200
 CLIENT_CLOSED_REQUEST = 499  # logged in place of a status: the client disconnected before the response
 
+_TOKEN = re.compile(r"[0-9A-Za-z]{43,}")  # of a link, or an API key
 _NAMES = ("request", "method", "path", "status", "ms", "by", "from", "why")
 _LINE = "%s %s %a %s %.0fms by %s from %s%s"
 
@@ -38,7 +40,7 @@ def write(service: AppContext, request: ServerRequest, status: int) -> None:
     values = (
         ctx.request_id,
         request.method,
-        _path(request),
+        get_loggable_path(request),
         status,
         seconds * 1000,
         _describe_caller(ctx.scope),
@@ -61,10 +63,12 @@ def _end_span(request: ServerRequest, status: int) -> None:
     tracing.end_request(ctx.span, ctx.request_id, f"{request.method} {path}" if path else request.method, status, about)
 
 
-def _path(request: ServerRequest) -> str:
-    """Return the requested path. For a setup link, which is secret, return the route's pattern."""
+def get_loggable_path(request: ServerRequest) -> str:
+    """Return the requested path, without the token of a link, which is secret."""
     route = request.ctx.route
-    return route.path if route and "<token" in route.path else request.path
+    if route is None:  # another method or a slash too many: the link may still be good
+        return _TOKEN.sub("<token>", request.path)
+    return route.path if "<token" in route.path else request.path
 
 
 def _describe_caller(scope: Scope | None) -> str:

@@ -76,6 +76,17 @@ def test_a_refusal_names_its_rule_and_no_word_of_the_callers(
     assert "hunter2" not in caplog.text
 
 
+@pytest.mark.parametrize("kind", ["setup", "invited", "approve"])
+def test_a_link_stays_secret_where_its_address_is_mistaken(
+    server: AppServer, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    token = users.generate_link_token(server.service)
+    for method, path in (("OPTIONS", ""), ("PUT", ""), ("GET", "/"), ("GET", "/more")):
+        assert server.api().request(method, f"/{kind}/{token}{path}").status_code in (204, 404, 405)
+    assert len(lines(caplog, "socialpub.web", f"'/{kind}/<token>")) == 4
+    assert token not in caplog.text
+
+
 def test_signing_in_names_the_user_and_the_set_up_link_stays_secret(
     server: AppServer, caplog: pytest.LogCaptureFixture
 ) -> None:
