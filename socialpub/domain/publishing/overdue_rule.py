@@ -59,11 +59,16 @@ def may_have_sent(post: str) -> bool:
 def build_error(service: AppContext, post: DuePost) -> ApiError:
     """Build the error of an overdue post."""
     due, now = get_due_time(post), service.now_ms
-    late, grace = (now - due) // 1000, _get_grace_ms(service) // 1000
+    late, grace = now - due, _get_grace_ms(service)
+    reason = (
+        f"where `scheduling.overdue_grace` allows {grace // 1000} s"
+        if late > grace
+        else "and overdue posts were skipped when publishing was resumed"
+    )
     return rule_error(
         "schedule.overdue",
-        f"The post was due at {format_iso(due)} and could not be sent until {format_iso(now)}: {late} s late, where "
-        f"`scheduling.overdue_grace` allows {grace} s.",
+        f"The post was due at {format_iso(due)} and could not be sent until {format_iso(now)}: {late // 1000} s late, "
+        f"{reason}.",
     )
 
 

@@ -294,7 +294,10 @@ def test_resume_lists_what_is_overdue_and_skips_it_when_asked(
     assert [row["id"] for row in told["skip"]] == [post]
     server.start()
     assert pause_reason(server) is None
-    assert post_status(server, post) == "failed"
+    (row,) = server.rows(id=post)
+    assert row["status"] == "failed"
+    skipped = "late, and overdue posts were skipped when publishing was resumed."  # it was within the grace time
+    assert json.loads(row["error"])["message"].endswith(skipped)
     assert len(server.lab.lab.ledger.posts()) == 1
 
 
