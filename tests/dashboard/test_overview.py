@@ -135,6 +135,19 @@ def test_accounts_that_are_about_to_be_lost_are_told(world: RequestCast, browser
     assert f"/connect/bluesky?profile={world.alice.profile}" in page
 
 
+def test_lists_that_are_cut_say_so(world: RequestCast, browser: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = ("There are more. They appear here once", "More among the accounts", "More among the posts")
+    unknown(world)
+    failed(world)
+    change(world, status="revoked")
+    page = browser.get("/").text
+    assert not [words for words in told if words in page]
+    for most in ("UNKNOWN_MAX", "PROBLEMS_MAX", "GROUPS_MAX"):
+        monkeypatch.setattr(overview, most, 0)
+    page = browser.get("/").text
+    assert [words for words in told if words in page] == [*told]
+
+
 def test_what_is_overdue_is_counted(world: RequestCast, browser: ApiClient) -> None:
     world.server.service.write(lambda tx: instance.pause(world.server.service, tx, instance.RESTORED)).result()
     world.scheduled()

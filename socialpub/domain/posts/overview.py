@@ -30,7 +30,9 @@ from socialpub.store.queries import overview, post_json
 FAILURE_WINDOW_MS = 7 * DAY_MS
 OVERDUE_AFTER_MS = 60_000  # beyond this a post is overdue, not merely in progress
 FAILURES_MAX = 500
-UNKNOWN_MAX = 20
+UNKNOWN_MAX = 20  # shown, as are those of the next two; one more is loaded, to say so
+PROBLEMS_MAX = 10
+GROUPS_MAX = 20
 EXAMPLES_MAX = 5
 EVENTS_MAX = 500
 POSTS_MAX = 40  # of the lists of what is next and what was published: a few publications
@@ -118,7 +120,7 @@ def load(service: AppContext, scope: Scope) -> Overview:
     return Overview(
         paused=instance.get_pause_reason(),
         unknown=_build_summaries(
-            sql.fetch_all(overview.FIND_UNKNOWN_OUTCOMES, (scope.organization, scope.profile, UNKNOWN_MAX))
+            sql.fetch_all(overview.FIND_UNKNOWN_OUTCOMES, (scope.organization, scope.profile, UNKNOWN_MAX + 1))
         ),
         failures=_group_failures(_load_failures(service, scope)),
         problems=_load_problems(scope, connected),
@@ -204,7 +206,7 @@ def _count_result(count: int, account: str) -> ActionResult:
 
 def _load_problems(scope: Scope, connected: Iterable[AccountBody]) -> list[AccountProblem]:
     affected = [body for body in connected if body["status"] != "active" or "attention" in body]
-    return [AccountProblem(body, count_waiting(scope, body["id"])) for body in affected[: 2 * EXAMPLES_MAX]]
+    return [AccountProblem(body, count_waiting(scope, body["id"])) for body in affected[: PROBLEMS_MAX + 1]]
 
 
 def count_waiting(scope: Scope, account: str) -> int:

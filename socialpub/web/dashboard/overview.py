@@ -50,6 +50,9 @@ def _current_state(call: RequestContext, session: DashboardSession) -> dict[str,
         "pages": call.request.app.ctx.pages,
         "may_resume": recovery.may_resume(session.scope),
         "waiting_max": overview.WAITING_MAX,
+        "unknown_max": overview.UNKNOWN_MAX,
+        "problems_max": overview.PROBLEMS_MAX,
+        "groups_max": overview.GROUPS_MAX,
     }
 
 
