@@ -231,6 +231,7 @@ def test_it_is_led_elsewhere_and_deleted_after_being_asked(
     send_form(browser, f"{PLACE}/{id}/target", **typed(sink)["slack"])
     assert "accepted" in follow_notice(browser, send_form(browser, f"{PLACE}/{id}/test"))
     assert "It gets no more messages" in page(browser, f"/{id}/delete")
+    assert "programs can list them" in page(browser, f"/{id}/delete")
     assert send_form(browser, f"{PLACE}/{id}/delete").headers["Location"] == PLACE
     assert browser.get(f"{PLACE}/{id}", headers=HTML).status_code == 404
     assert "No notification channels yet" in page(browser)

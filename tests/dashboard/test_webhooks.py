@@ -10,7 +10,7 @@ from tests.support.app_server import ApiClient
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, XSS, follow_notice, send_form
 from tests.support.request_cast import RequestCast
-from tests.support.webhook_endpoints import ENDPOINTS, register_endpoint, wait_for_deliveries
+from tests.support.webhook_endpoints import ENDPOINTS, list_deliveries, register_endpoint, wait_for_deliveries
 from tests.support.webhook_receiver import ReceiverResponse, WebhookReceiver, sign_body
 
 
@@ -119,8 +119,27 @@ def test_an_endpoint_is_switched_off_and_on_and_deleted_after_being_asked(
         assert world.alice.api.get(f"{ENDPOINTS}/{id}").json()["active"] is shown
     asked = browser.get(f"/webhooks/{id}/delete", headers=HTML).text
     assert "It gets no more deliveries" in asked
+    assert "programs can list them" in asked
+    world.published()
+    wait_for_deliveries(world.server, world.alice, 2)
     send_form(browser, f"/webhooks/{id}/delete")
     assert browser.get(f"/webhooks/{id}", headers=HTML).status_code == 404
+    assert [row["endpointId"] for row in list_deliveries(world.alice)] == [id, id]
+
+
+def test_a_pending_delivery_is_sent_at_once_on_its_page(
+    world: RequestCast, sink: WebhookReceiver, browser: ApiClient
+) -> None:
+    sink.answer = lambda got: 503
+    made(browser, sink.url)
+    world.published()
+    delivery = wait_for_deliveries(world.server, world.alice, 2, "pending")[0]["id"]
+    told = browser.get(f"/deliveries/{delivery}", headers=HTML).text
+    assert "Redeliver it to send it now" in told
+    assert f'action="/deliveries/{delivery}/redeliver"' in told
+    sink.answer = lambda got: 204
+    send_form(browser, f"/deliveries/{delivery}/redeliver")
+    wait_for_deliveries(world.server, world.alice, 1, "succeeded")
 
 
 def test_a_new_secret_is_shown_once(world: RequestCast, sink: WebhookReceiver, browser: ApiClient) -> None:
