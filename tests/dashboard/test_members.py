@@ -288,6 +288,15 @@ def test_a_removed_members_sessions_end_at_once(server: AppServer, owner: httpx.
     assert send_settings_form(owner, f"{PATH}/{member}/remove").status_code == 404
 
 
+def test_whoever_removes_themselves_is_told_so_at_the_door(server: AppServer, owner: httpx.Client) -> None:
+    carol = joined_browser(server, owner, role="owner")
+    gone = send_settings_form(carol, f"{PATH}/{member_id(server, CAROL)}/remove")
+    assert (gone.status_code, gone.headers["Location"]) == (303, "/login")
+    notice = next(each for each in gone.headers.get_list("Set-Cookie") if "socialpub_notice" in each)
+    door = server.api().get("/login", headers={"Cookie": notice.partition(";")[0]}).text
+    assert f"{CAROL} is no longer a member" in door
+
+
 def test_a_member_who_is_removed_while_they_act_has_done_nothing(
     server: AppServer, owner: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,15 @@ from socialpub.domain.access import actions
 from socialpub.domain.delivery.notifications import invitations
 from socialpub.domain.identity import dashboard_session, members
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, require_form_error, require_proof, show
-from socialpub.web.http import forms
+from socialpub.web.dashboard.parts.layout import (
+    redirect,
+    redirect_signed_out,
+    redirect_with_flash,
+    require_form_error,
+    require_proof,
+    show,
+)
+from socialpub.web.http import forms, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 MEMBERS_PATH = "/settings/members"
@@ -111,6 +118,7 @@ async def remove(call: RequestContext) -> HandlerResponse:
         made = await actions.perform(call.actor, members.remove, call.path_value("member_id"))
     except ApiError as error:
         return await read(call, require_form_error(error))
-    return redirect_with_flash(
-        call, MEMBERS_PATH, f"{made['email']} is no longer a member and was signed out everywhere."
-    )
+    words = f"{made['email']} is no longer a member and was signed out everywhere."
+    if call.path_value("member_id") == call.scope.user:
+        return redirect_signed_out(call, words, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE)
+    return redirect_with_flash(call, MEMBERS_PATH, words)
