@@ -185,6 +185,20 @@ def test_an_error_is_told_within_the_frame_with_a_way_on(browser: ApiClient, pat
     assert answer.headers["X-Request-Id"] in answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (f"/posts/{UNKNOWN_ID}", "The page was deleted, or the address is wrong."),
+        ("/approve/nothing", "Ask the person who sent it for another."),
+        ("/setup/nothing", "Sign in, or open the link that the server printed last."),
+    ],
+)
+def test_what_is_not_there_is_told_in_words_for_people(browser: ApiClient, path: str, says: str) -> None:
+    shown = browser.get(path, headers=HTML).text.partition("<details>")[0]
+    assert says in shown.partition("<main")[2]
+    assert "scope" not in shown.partition("<h1>")[2].partition("</h1>")[2]
+
+
 def test_somebody_who_is_not_signed_in_sees_a_bare_frame(server: AppServer) -> None:
     answer = server.api().get("/nothing", headers=HTML)
     assert answer.status_code == 404

@@ -420,3 +420,25 @@ def test_a_page_costs_the_same_however_many_posts_there_are(
     few = work()
     insert_rows(server, alice, *[{} for _ in range(300)])
     assert work() == few
+
+
+# --- Times that the clocks show twice or never -----------------------------------------------------------------------
+
+
+def test_a_repeated_time_that_is_sent_back_reschedules_nothing(alice: Person, browser: ApiClient) -> None:
+    at = "2098-10-26T01:30:00.000Z"  # 02:30 in Berlin, for the second time
+    post = publish_post(alice, "late", scheduledAt=at)
+    send_form(browser, "/settings/zone", zone="Europe/Berlin")
+    form = page_of(browser, post).partition(f'action="/posts/{post}/move"')[2].partition("</form>")[0]
+    fields = dict(re.findall(r'<input [^>]*name="(from|day|clock|in_zone)"[^>]* value="([^"]*)"', form))
+    assert fields["clock"] == "02:30"
+    assert send_form(browser, f"/posts/{post}/move", **fields).status_code == 303
+    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == at
+
+
+def test_a_time_that_is_refused_is_told_in_words_for_people(alice: Person, browser: ApiClient) -> None:
+    post = scheduled(alice)
+    fields = {"day": "2098-03-30", "clock": "02:30", "in_zone": "Europe/Berlin"}
+    told = follow_notice(browser, send_form(browser, f"/posts/{post}/move", **fields))
+    assert "does not exist on this day" in told
+    assert "Correct the field" not in told

@@ -151,6 +151,12 @@ def is_setup_token(service: AppContext, token: str) -> bool:
     return offered is not None and crypto.is_equal(offered.encode(), crypto.digest(token).encode())
 
 
+def build_setup_error() -> ApiError:
+    """Return the error for a setup link that does not work."""
+    message = "This setup link was used already, or is from an earlier start of the server."
+    return ApiError("not_found", message, remediation="Sign in, or open the link that the server printed last.")
+
+
 async def set_up_owner(
     who: Actor, token: str, organization: str, email: str, password: str, browser: BrowserState | None = None
 ) -> NewSession:
@@ -160,7 +166,7 @@ async def set_up_owner(
     """
     service = who.service
     if not is_setup_token(service, token):
-        raise ApiError("not_found", "This setup link was used already, or is from an earlier start of the server.")
+        raise build_setup_error()
     if not organization.strip():
         raise build_field_error("organization", "The organization needs a name.")
     request = parse_object(OrganizationRequest, {"name": organization.strip()[:ORGANIZATION_MAX]})
@@ -168,7 +174,7 @@ async def set_up_owner(
 
     def make(tx: Tx) -> NewSession:
         if User.select().exists():
-            raise ApiError("not_found", "This server is already set up.")
+            raise build_setup_error()
         made = profiles.create_first_organization(tx, who, request)
         user = create(tx, who.within(made["id"]), email, "owner", hash_)
         audit_log.record(service, tx, who.audit._replace(organization=made["id"], user=user["id"]), user["id"])

@@ -405,7 +405,7 @@ async def _move(
     form = forms.parse(call)
     view, back, seen = _read_view(form.get("view")), _parse_ms(form.get("to")), _parse_ms(form.get("from")) or 0
     try:
-        to = str(format_iso(back)) if back is not None else read_time(form, seen)
+        to = str(format_iso(back)) if back is not None else read_time(form)
         at_ms = validation.parse_object(PostEditRequest, {"scheduledAt": to}).scheduled_at
         assert at_ms is not None, "it was given"
         card, more = await act(seen, at_ms)

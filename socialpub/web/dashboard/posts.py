@@ -290,6 +290,7 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
             "files": _load_files(call.scope, post["mediaRefs"]),
             "options": draft_view.label_options(post["platform"], _chosen_options(row)),
             "due": time_format.to_fields(post["scheduledAt"] or now + 3_600_000, session.zone),
+            "due_ms": row["scheduled_at"],
             "today": time_format.to_fields(now, session.zone)["day"],
             "can_move": post["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > now,
             "is_waiting": post_states.is_waiting_piece(row),
@@ -517,10 +518,10 @@ async def _redirect_done(
     return redirect_with_flash(call, back, words)
 
 
-def read_time(form: Mapping[str, str], before_ms: int = 0) -> str:
+def read_time(form: Mapping[str, str]) -> str:
     """Return the form's time as the API writes it. Raises an ApiError for an invalid one.
 
-    A time that the clocks show twice is the one before the form, `before_ms`, or else the earlier one.
+    A time that the clocks show twice is the one before the form, `from`, or else the earlier one.
     """
     zone, day, clock = read_zone(form), _day(form), form.get("clock", "")
     try:
@@ -530,7 +531,7 @@ def read_time(form: Mapping[str, str], before_ms: int = 0) -> str:
     if not instants:
         message = f"{clock} does not exist on this day: the clock is set forward over it. Choose another time."
         raise ApiError("validation_failed", message)
-    return str(format_iso(before_ms if before_ms in instants else instants[0]))
+    return str(format_iso(next((at for at in instants if f"{at}" == form.get("from")), instants[0])))
 
 
 def read_zone(form: Mapping[str, str]) -> str:

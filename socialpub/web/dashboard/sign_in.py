@@ -185,7 +185,7 @@ async def _sign_out(call: RequestContext, leave: ActionFunction[[]], *cookies: s
 async def show_setup(call: RequestContext) -> HandlerResponse:
     """GET /setup/{token}: the one-time link from the console."""
     if not users.is_setup_token(call.service, call.path_value("token")):
-        raise ApiError("not_found", "This setup link was used already, or is from an earlier start of the server.")
+        raise users.build_setup_error()
     organizations = await call.service.read(profiles.list_organizations)
     return _setup_page(call, {"organization": organizations[0]["name"]} if len(organizations) == 1 else None)
 

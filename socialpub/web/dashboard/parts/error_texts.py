@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from socialpub.base.error_codes import ERRORS
+
 
 @dataclass(frozen=True)
 class ErrorText:
@@ -48,6 +50,8 @@ ACTION_TEXTS = {
     "post.settle.status": "Nothing was changed: its outcome is known.",
 }
 """Texts for people who pressed a button, by the rule that refused it."""
+PROGRAM_REMEDIES = {ERRORS[code].remediation for code in ("validation_failed", "not_found")}
+"""Remedies that only help the author of a request."""
 HOME_LINK = {"address": "/", "text": "Back to the overview"}
 
 
@@ -57,4 +61,10 @@ def find(error: Mapping[str, Any]) -> ErrorText:
     specific = error["code"] == "not_found" and error["message"] != "There is nothing at this address."
     if known is not None and not specific:
         return known
-    return ErrorText(error["message"], error.get("remediation", ""))
+    remedy = to_remedy(error.get("remediation"))
+    return ErrorText(error["message"], remedy or (known.words if known else "Go back and change what you entered."))
+
+
+def to_remedy(remediation: str | None) -> str:
+    """Return an error's remediation if it helps people, else ""."""
+    return "" if remediation is None or remediation in PROGRAM_REMEDIES else remediation
