@@ -302,10 +302,10 @@ def test_media_thread_time_and_zone_reach_the_server(
     body.write_text(f"{text()}\n")
     line = ("post", "--file", str(body), "--to", "bluesky", "--media", f"{image}=A door", "--thread", str(pieces))
     ended = run(
-        *line, "--at", "2027-12-01 09:30", "--zone", "Europe/Berlin", "--option", 'bluesky.langs=["en"]', "--json"
+        *line, "--at", "2099-12-01 09:30", "--zone", "Europe/Berlin", "--option", 'bluesky.langs=["en"]', "--json"
     )
     assert ended.code == 0, ended.err
-    assert ended.json["scheduledAt"] == "2027-12-01T08:30:00.000Z"
+    assert ended.json["scheduledAt"] == "2099-12-01T08:30:00.000Z"
     shown = run("posts", "show", ended.json["results"][0]["postId"], "--json").json
     assert is_valid("PostDetail", shown)
     assert shown["text"] == body.read_text().strip()
@@ -345,14 +345,14 @@ def test_shown_requests_hide_the_key_and_send_nothing(
 
 
 def test_posts_are_listed_moved_edited_and_canceled(run: RunCommand, text: Callable[[], str]) -> None:
-    made = run("post", text(), "--to", "bluesky", "--at", "2027-12-01T09:30Z", "--json").json
+    made = run("post", text(), "--to", "bluesky", "--at", "2099-12-01T09:30Z", "--json").json
     post = made["results"][0]["postId"]
     listed = [json.loads(line) for line in run("posts", "list", "--batch", made["id"], "--json").out.splitlines()]
     assert [row["id"] for row in listed] == [post]
     assert all(is_valid("Post", row) for row in listed)
     assert run("posts", "list", "--batch", made["id"], "--ids").out == f"{post}\n"
-    moved = run("posts", "move", post, "--at", "2027-12-02T09:30Z", "--json")
-    assert moved.json["scheduledAt"] == "2027-12-02T09:30:00.000Z"
+    moved = run("posts", "move", post, "--at", "2099-12-02T09:30Z", "--json")
+    assert moved.json["scheduledAt"] == "2099-12-02T09:30:00.000Z"
     edited = run("posts", "edit", post, "--text", "-", "--json", stdin="other words\n")
     assert edited.json["text"] == "other words"
     stale = run("posts", "edit", post, "--text", "again", "--if-match", '"old"', "--json")
@@ -384,7 +384,7 @@ def test_events_are_json_lines_and_go_on_after_the_kept_cursor(
     assert rows
     assert all(is_valid("Event", row) for row in rows)
     assert f"cursor: {kept.read_text().strip()}" in first.err
-    posted = run("post", text(), "--to", "bluesky", "--at", "2027-12-01T09:30Z", "--json").json
+    posted = run("post", text(), "--to", "bluesky", "--at", "2099-12-01T09:30Z", "--json").json
     later = [
         json.loads(line)
         for line in run("events", "--cursor-file", str(kept), "--types", "post.queued").out.splitlines()

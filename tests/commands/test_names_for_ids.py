@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -61,7 +62,7 @@ def test_of_many_that_are_meant_the_first_are_named(ask: Ask, run: RunCommand, f
     with closing(sqlite3.connect(folder / "socialpub.db")) as database, database:
         database.execute("CREATE TEMP TABLE another AS SELECT * FROM api_key WHERE id = ?", (first,))
         for number in range(11):
-            database.execute("UPDATE another SET id = ?, digest = ?", (f"{first[:-2]}{number:02}", str(number)))
+            database.execute("UPDATE another SET id = ?, digest = ?", (str(uuid.uuid4()), str(number)))
             database.execute("INSERT INTO api_key SELECT * FROM another")
     error = refused(run, "key", "revoke", "ci")
     assert error["remediation"].count("(ci, ") == 10
