@@ -98,6 +98,7 @@ class OutboxWorker:
         self._changed = threading.Condition()
         self._woken: set[str] = set()
         self._deferred: set[str] = set()  # woken while sending was not allowed
+        self._woken_during_calls: set[str] = set()  # queried again at their end: a query leaves out what is in progress
         self._timers: list[tuple[int, str]] = []  # (due, receiver)
         self._next: dict[str, int] = {}  # earliest of them, by receiver
         self._backlogged: set[str] = set()  # receivers with more due tasks than could start
@@ -118,6 +119,7 @@ class OutboxWorker:
         """Wake the deliverer for these receivers."""
         with self._changed:
             self._woken.update(woken)
+            self._woken_during_calls.update(receiver for receiver in woken if receiver in self._in_progress)
             self._changed.notify()
 
     def wake_all(self) -> None:
@@ -335,3 +337,6 @@ class OutboxWorker:
             self._woken.add(receiver)
         if not calls:
             del self._in_progress[receiver]
+            if receiver in self._woken_during_calls:
+                self._woken_during_calls.discard(receiver)
+                self._woken.add(receiver)

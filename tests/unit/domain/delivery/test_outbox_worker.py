@@ -36,6 +36,7 @@ class NumberedOutbox:
     count: int = 1
     before_due: Callable[[], object] = lambda: None
     call: Callable[[], object] = lambda: None
+    after_record: Callable[[], object] = lambda: None
     serial_key: str | None = None
     recorded: list[int] = field(default_factory=list)
     sends_during_pause: bool = False
@@ -64,6 +65,7 @@ class NumberedOutbox:
         self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
     ) -> list[int | None]:
         self.recorded += [task.number for task, _ in calls]
+        self.after_record()
         return [None] * len(calls)
 
 
@@ -120,6 +122,24 @@ def test_a_task_that_ended_while_its_receiver_was_queried_is_sent_once(server: A
         assert queried.wait(60)
         assert wait_for(lambda: sorted(outbox.recorded) == [1, 2], 60)
         assert len(sent) == 2
+
+
+def test_a_task_that_is_due_again_as_its_call_ends_is_sent_again(server: AppServer) -> None:
+    """As a delivery is that is queued again between its result's commit and its release."""
+    queried, sent = threading.Event(), list[str]()
+    outbox = NumberedOutbox("only_", call=lambda: sent.append(""))
+
+    def queue_again() -> None:
+        if len(sent) == 1:
+            outbox.recorded.clear()
+            outbox.before_due = queried.set
+            worker.wake([outbox.receiver])
+            assert queried.wait(60)
+
+    outbox.after_record = queue_again
+    with running_worker(server, outbox) as worker:
+        worker.wake([outbox.receiver])
+        assert wait_for(lambda: outbox.recorded == [1] and len(sent) == 2, 60)
 
 
 def test_a_receiver_that_cannot_be_read_delays_no_other(server: AppServer) -> None:
