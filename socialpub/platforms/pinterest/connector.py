@@ -70,7 +70,7 @@ def _pin(up: Upstream, draft: Draft) -> Json:
         "title": draft.options.get("title"),
         "description": draft.text,
         "link": draft.options.get("destinationUrl"),
-        "alt_text": draft.items[0].alt_text,
+        "alt_text": draft.options.get("altText") or draft.items[0].alt_text,
     }
     return {"board_id": board} | {name: text for name, text in words.items() if text}
 

@@ -57,7 +57,7 @@ def _is_pinterest(origin: str) -> bool:
 
 
 class PinterestOptions(PlatformOptions):
-    """Options of a Pinterest target: board, section, destination, title, and a video's cover."""
+    """Options of a Pinterest target: where the pin is and leads, its words, a video's cover."""
 
     SOURCE = "developers.pinterest.com/docs/api/v5/pins-create"
     platform: Literal["pinterest"] = "pinterest"
@@ -65,6 +65,7 @@ class PinterestOptions(PlatformOptions):
     board_section_id: DigitId = Field("", title="Section", description="The id of a section of the board.")
     destination_url: str = Field("", title="Link", description="The page that a click on the pin opens.")
     title: OptionText = Field("", title="Title")
+    alt_text: OptionText = Field("", title="Alt text", description="Without it, the alt text of the first item.")
     cover_image_url: AbsoluteUrl = Field("", title="Video cover", description="The public https URL of an image.")
 
 

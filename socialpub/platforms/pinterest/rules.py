@@ -59,8 +59,9 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def _first_alt_text(subject: RuleInput) -> Iterable[CheckedValue[str]]:
-    return [piece for piece in alt_texts("image", "video")(subject) if piece.item == 0]
+def _alt_text(subject: RuleInput) -> Iterable[CheckedValue[str]]:
+    first = [piece for piece in alt_texts("image", "video")(subject) if piece.item == 0]
+    return list(option("altText")(subject)) or first
 
 
 def _image_types(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
@@ -179,7 +180,7 @@ RULES: tuple[Rule, ...] = (
         "A pin's alt text (the first item's) can have at most {limit} characters.",
         "Shorten the alt text.",
         _API,
-        max_characters(_first_alt_text),
+        max_characters(_alt_text),
         500,
         "graphemes",
     ),

@@ -254,8 +254,8 @@ CHEAP: Cases = {
         [option("coverImageUrl", "ftp://a.example/c.jpg", CLIP)],
     ),
     "pinterest.media.alt_text_max_graphemes": (
-        [alt("a" * 500), alt("a" * 500, CLIP), scene("", PIC, image(alt="a" * 501))],
-        [alt("a" * 501), alt("a" * 501, CLIP)],
+        [alt("a" * 500), alt("a" * 500, CLIP), scene("", PIC, image(alt="a" * 501)), option("altText", "a" * 500, PIC)],
+        [alt("a" * 501), alt("a" * 501, CLIP), option("altText", "a" * 501, PIC)],
     ),
     # tiktok
     "tiktok.media.required": NO_MEDIA,

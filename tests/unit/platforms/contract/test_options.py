@@ -186,7 +186,7 @@ def test_each_platform_has_exactly_the_options_of_the_specification() -> None:
             "userTags",
         ],
         "linkedin": ["documentTitle", "reshareDisabled", "visibility"],
-        "pinterest": ["boardId", "boardSectionId", "coverImageUrl", "destinationUrl", "title"],
+        "pinterest": ["altText", "boardId", "boardSectionId", "coverImageUrl", "destinationUrl", "title"],
         "threads": ["linkAttachment", "quotePostId", "replyControl", "replyToId", "topicTag"],
         "tiktok": [
             "brandContentToggle",

@@ -85,11 +85,12 @@ def test_several_images_become_one_pin_in_their_order(server: AppServer) -> None
 def test_a_pin_goes_to_a_section_of_its_board(server: AppServer) -> None:
     ann = server.person("Ann")
     account = server.connect_simulated(ann, "pinterest", sections=("Cakes", "Bread"))
-    options = {"boardSectionId": account["sections"][1]}
-    media = [inline_item("image", jpeg())]
+    options = {"boardSectionId": account["sections"][1], "altText": "a cake"}
+    media = [inline_item("image", jpeg(), altText="of the file")]
     server.lab.lab.faults.add([{"fault": "reset_after", "operation": "pins.create", "times": 1}])
     entry = published(server, publish(ann, account, text="hello", media=media, options=options), account)
     assert entry.request["board_section_id"] == account["sections"][1]
+    assert entry.request["alt_text"] == "a cake"
     assert "sections.list_pins" in [call.operation for call in server.lab.lab.calls]  # the lost pin was found there
     result = publish(ann, account, text="other", media=media, options={"boardSectionId": "1"})
     assert (result["status"], result["error"]["rule"]) == ("rejected", "pinterest.board_section.unknown")
