@@ -147,7 +147,8 @@ _NAMES = {"names": ("version", "url", "database", "process")}
 async def run_engine_and_web(engine: BackgroundEngine, web: Lifespan) -> AsyncIterator[None]:
     """Run the engine and the web server over one service, which is closed at the end.
 
-    The port opens once the engine has started. Both are drained at the same time: a request may wait for a post.
+    The port opens once the engine has started, and jobs start once it is open: platforms fetch media from it. Both are
+    drained at the same time: a request may wait for a post.
     """
     try:
         await asyncio.to_thread(engine.start)
@@ -158,6 +159,7 @@ async def run_engine_and_web(engine: BackgroundEngine, web: Lifespan) -> AsyncIt
     try:
         async with web:
             try:
+                await asyncio.to_thread(engine.start_jobs)
                 yield
             finally:
                 stopping.append(asyncio.ensure_future(asyncio.to_thread(engine.stop)))

@@ -133,7 +133,7 @@ class ThreadKills:
         return all(row["status"] in ENDS for row in self._rows(chain))
 
     def _mend(self, chain: Chain, row: dict[str, Any]) -> None:
-        assert row["status"] == "failed", row
+        assert row["status"] == "failed", str(row["error"])
         later = [json.loads(each["error"])["rule"] for each in self._rows(chain)[row["thread_position"] + 1 :]]
         assert set(later) <= {"thread.previous_missing"}, later
         path = f"/v1/posts/{row['id']}"

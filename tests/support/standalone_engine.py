@@ -52,6 +52,7 @@ def main(folder: str, origin: str, handle: str, password: str) -> None:
     service = open_context(Runtime(settings, load_vault(settings), clock=clock))
     engine = BackgroundEngine(service)
     engine.start()
+    engine.start_jobs()
     batch = asyncio.run(_schedule(service, *_furnish(service, handle, password)))
     clock.ahead = HOUR
     service.jobs.wakeup.wake()

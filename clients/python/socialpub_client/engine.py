@@ -316,14 +316,15 @@ def _dump(value: Any) -> bytes:
 
 def _split_address(url: str) -> SplitResult:
     """Return the parts of a server's address. Raises ConfigurationError."""
+    refusal = errors.ConfigurationError("The address of the server must be an http or https URL.")
     try:
         parts = urlsplit(url)
-        (parts.hostname or "").encode("idna")
-        usable = parts.port != 0 and url.isprintable() and not re.search(r"\s", url)
+        host = (parts.hostname or "").encode("idna")
+        is_whole = parts.port != 0 and url.isprintable() and not re.search(r"\s", url)
     except ValueError:  # of the port, of brackets, of a name with an empty part
-        usable = False
-    if not usable or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise errors.ConfigurationError("The address of the server must be an http or https URL.")
+        raise refusal from None
+    if not is_whole or parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise refusal
     return parts
 
 

@@ -62,7 +62,7 @@ class BackgroundEngine:
         return self.gate.reason
 
     def start(self) -> None:
-        """Take over the database, recover from the previous run, and start the workers."""
+        """Take over the database and recover from the previous run. `start_jobs` follows."""
         service, jobs, gate = self.service, self.service.jobs, self.gate
         row = service.write(lambda tx: instance.take_over(service, tx)).result()
         jobs.epoch = row["epoch"]
@@ -77,10 +77,14 @@ class BackgroundEngine:
         self.integrity_check.on_result = gate.update_now
         jobs.paused, jobs.on_round = gate.list_held_kinds, self._heartbeat.run_round
         self.periodic.register()
+        self._workers.register()
         gate.start()
-        self._workers.start()
         self._deliverer.start()
         self.integrity_check.start()
+
+    def start_jobs(self) -> None:
+        """Start due jobs, once the port is open: platforms fetch media from it."""
+        self._workers.start()
 
     def _wake_all(self) -> None:
         """Wake deliveries and waiting requests: a command may have written what they wait for."""

@@ -28,10 +28,14 @@ class JobRunner:
         self._context, self._jobs = context, context.service.jobs
         self._consumer: Any = None
 
-    def start(self) -> None:
+    def register(self) -> None:
+        """Register what runs the jobs of each kind; none is claimed before `start`."""
         settings = self._context.service.runtime.settings
         for kind in JOB_KINDS:
             self._jobs.register(kind.name, self._build_handler(kind), kind.concurrency(settings), kind.due)
+
+    def start(self) -> None:
+        settings = self._context.service.runtime.settings
         taken = MEMORY_TASKS_MAX + sum(kind.concurrency(settings) for kind in JOB_KINDS if kind.waits)
         self._consumer = self._jobs.create_consumer(workers=taken + 1)
         self._consumer.start()

@@ -56,12 +56,14 @@ def _split_path(options: ApiOptions) -> SplitResult:
 def _pages(options: ApiOptions, client: Socialpub, path: str, query: dict[str, Any]) -> Iterator[Any]:
     while True:
         page = client.request("GET", path, params=query).json
-        if not isinstance(page, dict) or not isinstance(page.get("data"), list):
+        try:
+            rows, cursor = page["data"], page.get("nextCursor")
+        except (TypeError, KeyError):
             options.usage("--paginate is for lists, and this is none")
-        yield from page["data"]
-        if page.get("nextCursor") is None:
+        yield from rows
+        if cursor is None:
             return
-        query = query | {"cursor": page["nextCursor"]}
+        query = query | {"cursor": cursor}
 
 
 def _read_fields(options: ApiOptions) -> list[tuple[str, str]]:
