@@ -58,11 +58,8 @@ def find_draft(service: AppContext, token: str) -> PostDraftRow:
     """Load the draft of a link. Raises ApiError `not_found` if wrong, expired or revoked."""
     row = find_row_where(PostDraft, PostDraft.link_digest == crypto.digest(token))
     if row is None or find_end(row, service.now_ms) is None:
-        message, remedy = (
-            "This link does not work: it has expired, or was withdrawn.",
-            "Ask the person who sent it for another.",
-        )
-        raise ApiError("not_found", message, remediation=remedy)
+        message = "This link does not work: it has expired, or was withdrawn."
+        raise ApiError("not_found", message, remediation="Ask the person who sent it for another.")
     return row
 
 

@@ -133,19 +133,20 @@ _ELSEWHERE_SIGNS: tuple[tuple[Callable[[StartEvidence], bool], str], ...] = (
 
 def explain_copy(settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration) -> str | None:
     """Return why this database may be a copy, or None."""
+    found = _find_evidence(settings, host, uid, beat)
+    if found is None:
+        return f"there is no {get_state_path(settings)}"
+    return next((words for sign, words in (*_OLDER_SIGNS, *_ELSEWHERE_SIGNS) if sign(found)), None)
+
+
+def _find_evidence(settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration) -> StartEvidence | None:
+    """Return what tells a copy; None without `instance.state`."""
     path = get_state_path(settings)
     state = read_state(path)
     if state is None:
-        return f"there is no {path}"
-    found = StartEvidence(
-        beat,
-        state,
-        host_identity.identify_file(path),
-        host_identity.identify_file(settings.database_path),
-        _find_outside_generation(settings, host, uid),
-        host,
-    )
-    return next((words for sign, words in (*_OLDER_SIGNS, *_ELSEWHERE_SIGNS) if sign(found)), None)
+        return None
+    own, database = host_identity.identify_file(path), host_identity.identify_file(settings.database_path)
+    return StartEvidence(beat, state, own, database, _find_outside_generation(settings, host, uid), host)
 
 
 # --- Handover ----------------------------------------------------------------------------------------------------
@@ -196,19 +197,10 @@ def is_handed_over(
     settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration, record: HandoverRecord
 ) -> bool:
     """Return whether a handed over database is still at its old place."""
-    path = get_state_path(settings)
-    state = read_state(path)
-    if state is None or os.path.realpath(settings.database_path) != record.path:
+    if os.path.realpath(settings.database_path) != record.path:
         return False
-    found = StartEvidence(
-        beat,
-        state,
-        host_identity.identify_file(path),
-        host_identity.identify_file(settings.database_path),
-        _find_outside_generation(settings, host, uid),
-        host,
-    )
-    return not any(sign(found) for sign, _ in _ELSEWHERE_SIGNS)
+    found = _find_evidence(settings, host, uid, beat)
+    return found is not None and not any(sign(found) for sign, _ in _ELSEWHERE_SIGNS)
 
 
 _HANDED_OVER_MESSAGE = (

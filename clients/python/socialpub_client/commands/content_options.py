@@ -26,17 +26,13 @@ def read_text(options: ApiOptions, text: str | None) -> str | None:
     if options.file is not None:
         if text is not None:
             options.usage("give the text or --file, not both")
-        text = STDIN if str(options.file) == STDIN else _read_file(options, options.file)
+        text = STDIN if str(options.file) == STDIN else read_file(options, options.file)
     if text == STDIN:
         text = runner.read_stdin(options)
     return None if text is None else text.removesuffix("\n")
 
 
-def _read_file(options: ApiOptions, path: Path) -> str:
-    return read_file(options, path, TEXT_MAX)
-
-
-def read_file(options: ApiOptions, path: Path, most: int) -> str:
+def read_file(options: ApiOptions, path: Path, most: int = TEXT_MAX) -> str:
     """Return the text of a file of at most `most` characters."""
     try:
         with path.open(encoding="utf-8") as file:
@@ -52,7 +48,7 @@ def read_thread(options: ApiOptions) -> list[dict[str, str]] | None:
     """Read the pieces after the first, separated by lines of `---`."""
     if options.thread is None:
         return None
-    pieces, lines = list[dict[str, str]](), [*_read_file(options, options.thread).splitlines(), "---"]
+    pieces, lines = list[dict[str, str]](), [*read_file(options, options.thread).splitlines(), "---"]
     current: list[str] = []
     for line in lines:
         if line.rstrip() != "---":
