@@ -53,6 +53,14 @@ document.addEventListener("click", async (event) => {
 });
 if (navigator.clipboard) for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
 
+// Nothing moves under a button that is pressed: a press that ends beside it is no click. A menu of the browser can take
+// the end of a press: the next move or key tells that it is over.
+let released = Promise.resolve();
+let release = () => {};
+document.addEventListener("pointerdown", () => (released = new Promise((resolve) => (release = resolve))), true);
+for (const end of ["pointerup", "pointercancel", "pointermove", "keydown"])
+  document.addEventListener(end, (event) => event.buttons || setTimeout(release), true); // after the click
+
 // A page whose content changes by itself is requested again while it is visible: every ten seconds, and sooner while
 // something is being published. Parts that differ are replaced, except one that has the focus or an open menu: it waits.
 const REFRESH_MS = 10000;
@@ -67,6 +75,7 @@ async function refresh() {
   if (lost) lost.hidden = answer !== null && answer.ok;
   if (!answer || !answer.ok) return true;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  await released;
   waiting = false;
   for (const part of document.querySelectorAll("main [data-part]")) {
     const fresh = page.getElementById(part.id);
@@ -103,6 +112,7 @@ async function stay(form, button, parts) {
   }
   const mine = (turns[parts] = (turns[parts] || 0) + 1);
   const page = await answered(form, button, typing);
+  await released;
   if (mine !== turns[parts]) return;
   if (page && page.querySelector("form.compose")) {
     const changed = button.dataset.stay && page.getElementById(button.dataset.stay); // a field that is no part

@@ -473,6 +473,31 @@ def test_the_fields_of_an_account_come_when_asked_for(server: AppServer, alice: 
     assert tab.page.locator("#unsaved").is_hidden()
 
 
+def test_an_answer_waits_while_a_button_is_pressed(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    server.connect(alice, "twitter")
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    count = tab.page.locator(f"[id='count-{alice.bluesky}']")
+    held: list[Route] = []
+    tab.page.route("**/compose", lambda route: route.continue_() if held else held.append(route))
+    with tab.page.expect_request("**/compose"):
+        tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    size = count.bounding_box()
+    tab.page.locator(f"[id='own-{alice.bluesky}'] button").hover()
+    tab.page.mouse.down()
+    with tab.page.expect_response("**/compose"):
+        held[0].continue_()
+    tab.page.wait_for_timeout(100)  # time for a page that would not wait
+    assert count.inner_text() == ""
+    tab.page.mouse.up()
+    tab.page.locator(f"[id='{alice.bluesky}.text']").wait_for()
+    assert "characters" in count.inner_text()
+    filled = count.bounding_box()
+    assert size
+    assert filled
+    assert filled["height"] == pytest.approx(size["height"], abs=0.5)
+
+
 def test_the_fields_of_an_account_come_without_a_script(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     second = server.connect(alice, "twitter")["id"]
     open_signed_in(tab, server, alice)
