@@ -276,6 +276,7 @@
     const wrong = page.querySelector("#file-wrong p");
     if (wrong) return fail(line, bar, wrong.textContent);
     line.remove();
+    await released; // page.js: nothing moves under a button that is pressed
     window.show(form, page, "[data-part]");
   }
 
