@@ -177,17 +177,22 @@
   });
   let last = JSON.stringify(read());
 
-  // A form that leaves the page waits for a save that is under way, whose ETag it needs.
+  // A form that leaves the page waits for files that are being uploaded, unless one fails, and for a save that is under
+  // way, whose ETag it needs.
   form.addEventListener("submit", async (event) => {
     if (event.submitter && "stay" in event.submitter.dataset) return;
     clearTimeout(timer);
     timer = 0;
-    if (saving) {
+    if (uploads || saving) {
       event.preventDefault();
       event.stopPropagation();
+      if (uploads) saved.textContent = "Waiting for the files…";
+      const before = failures;
+      while (uploads) await queue;
+      if (failures > before) return void (saved.textContent = "Not sent: a file is missing");
       await saving;
       clearTimeout(timer);
-      form.requestSubmit(event.submitter);
+      if (!event.submitter || event.submitter.isConnected) form.requestSubmit(event.submitter);
       return;
     }
     stopped = true;
@@ -249,8 +254,11 @@
     add([...event.clipboardData.files]);
   });
 
-  // One after another: each upload names the files before it.
+  // One after another. When a file is stored it joins the form as the form is then: it has changed meanwhile.
   let queue = Promise.resolve();
+  let uploads = 0; // that have not ended
+  let failures = 0;
+  const NOT_TAKEN = "not uploaded: the server did not take it. Sign in again or try later.";
   function add(files) {
     for (const file of files) {
       const line = document.createElement("li");
@@ -262,25 +270,30 @@
       bar.setAttribute("aria-label", `Upload of ${file.name}`);
       line.append(name, bar);
       list.append(line);
-      queue = queue.then(() => upload(file, line, bar));
+      uploads += 1;
+      queue = queue.then(() => upload(file, line, bar)).catch(() => fail(line, bar, NOT_TAKEN)).finally(() => (uploads -= 1));
     }
   }
 
   async function upload(file, line, bar) {
-    const body = new FormData(form);
+    const body = new FormData();
+    for (const name of ["csrf_token", "key"]) body.set(name, fields[name].value);
     body.set("file", file);
-    body.set("new-alt", "");
     const answer = await sendFile(body, bar);
     const page = answer && new DOMParser().parseFromString(answer, "text/html");
-    if (!page || !page.querySelector("form.compose")) return fail(line, bar, "not uploaded: the server did not take it. Sign in again or try later.");
-    const wrong = page.querySelector("#file-wrong p");
-    if (wrong) return fail(line, bar, wrong.textContent);
+    const wrong = page && page.querySelector("#file-wrong p");
+    const stored = page && page.querySelector("form.compose [name='media.1']");
+    if (wrong || !stored) return fail(line, bar, wrong ? wrong.textContent : NOT_TAKEN);
+    const picked = document.createElement("input");
+    picked.type = "hidden";
+    picked.name = `pick.${stored.value}`;
+    picked.value = "yes";
+    await window.press(form, form.querySelector("button[value=live]"), () => document.getElementById("media").append(picked));
     line.remove();
-    await released; // page.js: nothing moves under a button that is pressed
-    window.show(form, page, "[data-part]");
   }
 
   function fail(line, bar, text) {
+    failures += 1;
     const said = document.createElement("span");
     said.className = "problem";
     said.textContent = text;

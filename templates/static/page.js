@@ -24,7 +24,7 @@ document.addEventListener("submit", (event) => {
   if (form.dataset.sent) event.preventDefault();
   else if (event.submitter && "stay" in event.submitter.dataset) {
     event.preventDefault();
-    stay(form, event.submitter, "[data-part]");
+    press(form, event.submitter);
   } else if (form.method === "post") form.dataset.sent = "yes";
 });
 window.addEventListener("pageshow", () => {
@@ -51,21 +51,31 @@ document.addEventListener("click", async (event) => {
   await navigator.clipboard.writeText(button.parentElement.querySelector("pre").textContent);
   button.firstChild.data = "Copied";
 });
-if (navigator.clipboard) for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
+function showCopying() {
+  if (navigator.clipboard) for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
+}
+showCopying();
 
 // Nothing moves under a button that is pressed: a press that ends beside it is no click. A menu of the browser can take
 // the end of a press: the next move or key tells that it is over.
 let released = Promise.resolve();
-let release = () => {};
-document.addEventListener("pointerdown", () => (released = new Promise((resolve) => (release = resolve))), true);
+let release = null; // while a button is pressed
+function hold() {
+  if (!release) released = new Promise((resolve) => (release = resolve)); // a second finger is part of the same press
+}
+function letGo() {
+  if (release) release();
+  release = null;
+}
+document.addEventListener("pointerdown", hold, true);
 for (const end of ["pointerup", "pointercancel", "pointermove", "keydown"])
-  document.addEventListener(end, (event) => event.buttons || setTimeout(release), true); // after the click
+  document.addEventListener(end, (event) => event.buttons || setTimeout(letGo), true); // after the click
 
 // A page whose content changes by itself is requested again while it is visible: every ten seconds, and sooner while
-// something is being published. Parts that differ are replaced, except one that has the focus or an open menu: it waits.
+// something is being published. Parts that differ are replaced, except one that has the focus, an open menu or a chosen post: it waits.
 const REFRESH_MS = 10000;
 const PROGRESS_MS = 1000;
-const isUsed = (part) => part.contains(document.activeElement) || part.querySelector("details[open]");
+const isUsed = (part) => part.contains(document.activeElement) || part.querySelector("details[open], input:checked");
 let waiting = false; // a part is out of date
 async function refresh() {
   if (document.hidden) return true;
@@ -99,21 +109,29 @@ for (const field of document.querySelectorAll("input[name=key][type=hidden]")) {
   else history.replaceState({ key: field.value }, "");
 }
 
-// A button that stays has the form sent without leaving the page: what has changed comes back, part by part. The last
-// one counts. Where no such page comes (signed out meanwhile, say), the form is sent as it is without a script.
-const turns = {};
+// A button that stays has the form sent without leaving the page: what has changed comes back, part by part. One is
+// answered after another, so that each sends what the one before it has changed; `prepare` changes the form in its turn.
+// Where no such page comes (signed out meanwhile, say), the form is sent as it is without a script.
+let pressed = Promise.resolve();
+function press(form, button, prepare = () => {}) {
+  const send = () => {
+    prepare();
+    return button.isConnected && stay(form, button, "[data-part]"); // its part may have been replaced
+  };
+  return (pressed = pressed.then(send, send));
+}
+let turn = 0;
 const LIVE = "[data-live]";
 async function stay(form, button, parts) {
   const typing = parts === LIVE;
   if (!typing) {
     clearTimeout(counting);
     again = false;
-    turns[LIVE] = (turns[LIVE] || 0) + 1; // an answer that is under way is older than this one
   }
-  const mine = (turns[parts] = (turns[parts] || 0) + 1);
+  const mine = ++turn;
   const page = await answered(form, button, typing);
   await released;
-  if (mine !== turns[parts]) return;
+  if (typing && mine !== turn) return; // a button was pressed meanwhile
   if (page && page.querySelector("form.compose")) {
     const changed = button.dataset.stay && page.getElementById(button.dataset.stay); // a field that is no part
     if (changed) form.elements[button.dataset.stay].value = changed.value;
@@ -136,6 +154,7 @@ async function answered(form, button, typing) {
 // Words that were typed since the form was sent stay, unless its fields have `moved`.
 function show(form, page, parts, moved = false) {
   const at = document.activeElement;
+  const caret = [at.selectionStart, at.selectionEnd];
   const around = at.closest("[data-part]");
   for (const part of form.querySelectorAll(parts)) {
     if (!part.isConnected) continue; // it was in a part that has come
@@ -158,10 +177,12 @@ function show(form, page, parts, moved = false) {
     for (const each of form.querySelectorAll("details.findings")) each.open = page.getElementById(each.lastElementChild.id)?.parentElement.open || false;
     if (!page.querySelector("#verdict p")) check(form);
   }
+  showCopying();
   form.dispatchEvent(new Event("parts"));
   if (at.isConnected) return;
-  const wanted = around && around.querySelector("[autofocus]");
-  (wanted || document.getElementById(at.id || "media") || document.getElementById("media")).focus();
+  const wanted = (around && around.querySelector("[autofocus]")) || document.getElementById(at.id || "media");
+  (wanted || document.getElementById("media")).focus();
+  if (wanted && wanted.id === at.id && at.type === "textarea") wanted.setSelectionRange(...caret); // the field of before
 }
 document.addEventListener("input", (event) => {
   const form = event.target.closest("form[data-counts]");

@@ -167,6 +167,7 @@ def test_many_files_are_added_on_a_phone_and_described(
     tab.page.locator("summary:has-text('Developer')").click()
     tab.page.locator("button[value=request]").click()
     wait_for(tab, "#request pre", "/v1/posts")
+    tab.page.locator("#request button:has-text('Copy')").wait_for()
     tab.complaints.clear()
     check_page(tab, "compose-many-files")
     tab.look(width=390)
@@ -496,6 +497,92 @@ def test_an_answer_waits_while_a_button_is_pressed(server: AppServer, alice: Per
     assert size
     assert filled
     assert filled["height"] == pytest.approx(size["height"], abs=0.5)
+
+
+@pytest.fixture
+def uploads(server: AppServer, alice: Person, tab: BrowserTab) -> Iterator[list[Route]]:
+    """The composer, whose uploads are held back: each is let go by `continue_`."""
+    held: list[Route] = []
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    tab.page.route("**/compose/media", lambda route: held.append(route))
+    yield held
+    tab.page.unroute("**/compose/media")
+
+
+def begin_upload(tab: BrowserTab, held: list[Route], width: int) -> Route:
+    """The held upload of a picture of its own."""
+    content, before = make_picture("PNG", (width, 48)), len(held)
+    file = {"name": f"{width}.png", "mimeType": "image/png", "buffer": content}
+    tab.page.locator("#many").set_input_files(file)  # type: ignore[arg-type]
+    wait_until(lambda: tab.ask("true") and len(held) > before)
+    return held[-1]
+
+
+def test_an_upload_takes_back_nothing_done_meanwhile(uploads: list[Route], tab: BrowserTab) -> None:
+    tab.fill(text="One")
+    begin_upload(tab, uploads, 64).continue_()
+    tab.page.locator(".chosen > li").wait_for()
+    second = begin_upload(tab, uploads, 65)
+    tab.page.locator(".chosen button[name=remove]").click()
+    tab.page.locator(".chosen").wait_for(state="detached")
+    tab.page.locator("#piece-add").click()
+    tab.page.locator("[id='piece.1']").press_sequentially("Two")
+    tab.page.keyboard.press("Home")
+    tab.page.keyboard.press("ArrowRight")
+    second.continue_()
+    tab.page.locator(".chosen > li").wait_for()
+    tab.page.locator("#uploads li").wait_for(state="detached")
+    tab.page.keyboard.insert_text("h")
+    assert tab.page.locator("[id='piece.1']").input_value() == "Thwo"  # the caret stays where it was
+    assert tab.page.locator(".chosen > li").count() == 1
+
+
+def test_buttons_pressed_at_once_are_all_obeyed(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    second = server.connect(alice, "twitter")["id"]
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    tab.page.locator("button[data-choose=yes]").click()
+    tab.ask("for (const each of document.querySelectorAll('button[name=customize]')) each.click()")
+    for account in (alice.bluesky, second):
+        tab.page.locator(f"[id='{account}.text']").wait_for()
+
+
+def test_a_form_is_sent_with_the_files_being_uploaded(
+    server: AppServer, alice: Person, uploads: list[Route], tab: BrowserTab
+) -> None:
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    tab.fill(text="With its picture")
+    held = begin_upload(tab, uploads, 64)
+    tab.page.locator("button[value=send]").click()
+    wait_for(tab, "#saved", "Waiting for the files…")
+    held.abort()
+    wait_for(tab, "#uploads .problem", "not uploaded")
+    wait_for(tab, "#saved", "Not sent: a file is missing")
+    held = begin_upload(tab, uploads, 64)
+    tab.page.locator("button[value=send]").click()
+    with tab.page.expect_navigation():
+        held.continue_()
+    (post,) = server.rows(Post)
+    assert len(json.loads(post["media"])) == 1
+
+
+def test_two_fingers_hold_the_page_once(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    server.connect(alice, "twitter")
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=390)
+    press = "document.dispatchEvent(new PointerEvent('{}', {{buttons: {}}}))"
+    held: list[Route] = []
+    tab.page.route("**/compose", lambda route: route.continue_() if held else held.append(route))
+    with tab.page.expect_request("**/compose"):
+        tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    tab.ask(press.format("pointerdown", 1))
+    with tab.page.expect_response("**/compose"):
+        held[0].continue_()
+    tab.page.wait_for_timeout(100)  # time for a page that would not wait
+    tab.ask(press.format("pointerdown", 1))
+    tab.ask(press.format("pointerup", 0))
+    wait_for(tab, f"[id='count-{alice.bluesky}']", "characters")
 
 
 def test_the_fields_of_an_account_come_without_a_script(server: AppServer, alice: Person, tab: BrowserTab) -> None:
