@@ -17,6 +17,8 @@ from socialpub.base import http as outbound
 from socialpub.base.runtime import SystemClock, format_iso
 from socialpub.domain.accounts import token_refresh
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery.notifications.notification_outbox import NotificationOutbox
+from socialpub.domain.delivery.webhooks.webhook_outbox import WebhookOutbox
 from socialpub.simulator.demo_story import ASKED_MS, DAY_MS, DAYS, HOOKS, PICTURES, SCENES, Picture, Scene
 from socialpub.simulator.state import Settings, SimulatorState
 
@@ -25,7 +27,8 @@ PROCESSING_MS = Settings().processing_ms
 FINAL_STATES = {"published", "rejected", "failed", "canceled"}
 POLL_SECONDS = 0.005
 STEP_SECONDS, STEP_MAX_SECONDS = 1.0, 60.0
-POLLS_MAX = 4000  # polls per batch
+POLLS_MAX = 4000  # polls per batch, and per wait for deliveries
+OUTBOXES = (WebhookOutbox(), NotificationOutbox())
 
 
 class ReplayClock(SystemClock):
@@ -97,8 +100,28 @@ class DemoHistory:
         self.lab.configure(processing_ms=PROCESSING_MS)
 
     def _advance_to(self, at_ms: int) -> None:
+        """Advance the clock, with a stop at each delivery that is due on the way."""
+        while (due := self._wait_for_deliveries()) is not None and due < at_ms:
+            self._set_clock(due)
+        self._set_clock(at_ms)
+
+    def _set_clock(self, at_ms: int) -> None:
         self.clock.advance((at_ms - self.clock.now_ms()) / 1000)
         self._wake()
+
+    def _wait_for_deliveries(self) -> int | None:
+        """Wait until no delivery is due, and return when the next one is."""
+        pause = threading.Event()
+        for _ in range(POLLS_MAX):
+            is_busy = self.service.is_busy()
+            dues = self.service.read(self._find_delivery_times).result()
+            if not is_busy and (not dues or min(dues) > self.clock.now_ms()):
+                return min(dues, default=None)
+            pause.wait(POLL_SECONDS)
+        raise RuntimeError("the demo's deliveries did not end")
+
+    def _find_delivery_times(self) -> list[int]:
+        return [due for outbox in OUTBOXES for _, due in outbox.find_next_due(self.service)]
 
     def _wake(self) -> None:
         self.service.jobs.wakeup.wake()
@@ -150,8 +173,7 @@ class DemoHistory:
                 continue
             if self._has_ended(scene, batch):
                 return
-            self.clock.advance(step)
-            self._wake()
+            self._advance_to(self.clock.now_ms() + int(step * 1000))
             step = min(step * 2, STEP_MAX_SECONDS)
         raise RuntimeError(f"the demo's post did not end: {scene.text}")
 
