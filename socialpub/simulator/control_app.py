@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from jinja2 import Environment, FileSystemLoader
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sanic import HTTPResponse, Request, Sanic, empty, raw
 from sanic.exceptions import SanicException
 from sanic.response import html
@@ -25,6 +25,23 @@ _SAFE = {
     "content-security-policy": "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'",
     "x-content-type-options": "nosniff",
 }
+
+
+class _LedgerQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    platform: str | None = None
+    account: str | None = None
+    since: Annotated[int, Field(ge=0)] = 0
+
+
+class _TokensRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    platform: str
+    account: str | None = None
+    access: Literal["expired"] | None = None
+    refresh: Literal["revoked"] | None = None
 
 
 def app(name: str, lab: SimulatorState, origins: Mapping[str, str]) -> Sanic[Any, Any]:
@@ -47,14 +64,17 @@ async def _handle_error(request: Request, error: Exception) -> HTTPResponse:
 
 async def _invalid(request: Request, error: ValidationError) -> HTTPResponse:
     issues = error.errors(include_url=False, include_context=False, include_input=False)
-    return json_response({"error": "the request is not valid", "issues": issues}, 400)
+    first = f"{'.'.join(map(str, issues[0]['loc']))}: {issues[0]['msg']}"
+    return json_response({"error": f"the request is not valid: {first}", "issues": issues}, 400)
 
 
 def _add_reading(app: Sanic[Any, Any], lab: SimulatorState) -> None:
     @app.get("/lab/ledger")
     async def ledger(request: Request) -> HTTPResponse:
-        args = request.args
-        entries = lab.ledger.entries(args.get("platform"), args.get("account"), int(args.get("since") or 0))
+        query = _LedgerQuery.model_validate({name: request.args.get(name) for name in request.args})
+        if query.platform is not None:
+            lab.fake(query.platform)  # a platform that is not there has published nothing: that would be misread
+        entries = lab.ledger.entries(query.platform, query.account, query.since)
         return json_response([entry.body() for entry in entries])
 
     @app.get("/lab/calls")
@@ -73,7 +93,7 @@ def _add_reading(app: Sanic[Any, Any], lab: SimulatorState) -> None:
 def _add_changing(app: Sanic[Any, Any], lab: SimulatorState) -> None:
     @app.post("/lab/faults")
     async def add_faults(request: Request) -> HTTPResponse:
-        lab.faults.add(_list(request))
+        lab.add_faults(_list(request))
         return json_response(lab.faults.body(), 201)
 
     @app.delete("/lab/faults")
@@ -93,14 +113,10 @@ def _add_changing(app: Sanic[Any, Any], lab: SimulatorState) -> None:
 
     @app.post("/lab/tokens")
     async def end_tokens(request: Request) -> HTTPResponse:
-        asked = _object(request)
-        unknown = asked.keys() - {"platform", "account", "access", "refresh"}
-        if unknown:
-            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
-        access, refresh = asked.get("access") == "expired", asked.get("refresh") == "revoked"
-        if not access and not refresh:
+        asked = _TokensRequest.model_validate(_object(request))
+        if not asked.access and not asked.refresh:
             raise ValueError('say "access": "expired", "refresh": "revoked", or both')
-        lab.end_tokens(str(asked.get("platform", "")), asked.get("account"), access=access, refresh=refresh)
+        lab.end_tokens(asked.platform, asked.account, access=bool(asked.access), refresh=bool(asked.refresh))
         return empty()
 
     @app.post("/lab/reset")
@@ -112,7 +128,7 @@ def _add_changing(app: Sanic[Any, Any], lab: SimulatorState) -> None:
 def _parsed(request: Request) -> Any:
     try:
         return json.loads(request.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"the body is not JSON: {error}") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 from pydantic.alias_generators import to_camel
+
+MAX_WAIT_SECONDS = 86_400
+_STATUS = re.compile("[2-5][0-9]{2}")
+_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -73,10 +78,10 @@ class Fault(BaseModel):
             raise ValueError(f"there is no fault {name!r}; there are {', '.join(FAULT_KINDS)}")
         if bool(kind.takes) != bool(colon):
             raise ValueError(f"write {name}:{kind.takes.upper()}" if kind.takes else f"{name} takes no value")
-        if kind.takes == "status" and not (amount.isdecimal() and 200 <= int(amount) <= 599):
+        if kind.takes == "status" and not _STATUS.fullmatch(amount):
             raise ValueError("a status is a number from 200 to 599")
-        if kind.takes == "seconds" and not 0 <= float(amount) <= 86_400:
-            raise ValueError("seconds are a number from 0 to 86400")
+        if kind.takes == "seconds" and not (_SECONDS.fullmatch(amount) and float(amount) <= MAX_WAIT_SECONDS):
+            raise ValueError(f"seconds are a number from 0 to {MAX_WAIT_SECONDS}")
         return value
 
     @property
@@ -117,6 +122,11 @@ class _ScriptLine:
 _SCRIPT = TypeAdapter(list[Fault])
 
 
+def parse_faults(faults: Sequence[Fault | Mapping[str, Any]]) -> list[Fault]:
+    """Return the faults. Raises pydantic.ValidationError if one is malformed."""
+    return _SCRIPT.validate_python(list(faults))
+
+
 @dataclass
 class FaultScript:
     """Active faults. If several match a call, the first in the list applies."""
@@ -126,7 +136,7 @@ class FaultScript:
 
     def add(self, faults: Sequence[Fault | Mapping[str, Any]]) -> None:
         """Append faults. Raises pydantic.ValidationError, with none added, if one is malformed."""
-        checked = _SCRIPT.validate_python(list(faults))
+        checked = parse_faults(faults)
         with self._lock:
             self._lines += [_ScriptLine(fault) for fault in checked]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from socialpub.base.runtime import Clock
 from socialpub.simulator.contract import FakePlatform
-from socialpub.simulator.faults import FaultScript
+from socialpub.simulator.faults import MAX_WAIT_SECONDS, FaultScript, parse_faults
 from socialpub.simulator.ledger import Ledger, PublishedMedia
 
 _KEPT_BYTES = 64 * 1024  # stored bytes of a call's body
@@ -22,20 +23,23 @@ _KEPT_CALLS = 10_000
 _FORGOTTEN_CALLS = 1_000  # dropped at a time, because dropping copies the rest
 
 
+MAX_WAIT_MS = MAX_WAIT_SECONDS * 1000
+
+
 class Settings(BaseModel):
     """Settings of all fake platforms."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
-    latency_ms: Annotated[int, Field(ge=0)] = 0
+    latency_ms: Annotated[int, Field(ge=0, le=MAX_WAIT_MS)] = 0
     """Added to every call, before its effect."""
-    list_lag_ms: Annotated[int, Field(ge=0)] = 0
+    list_lag_ms: Annotated[int, Field(ge=0, le=MAX_WAIT_MS)] = 0
     """How long a new post is missing from lists (not from lookups by id)."""
     list_limit: Annotated[int, Field(ge=1)] | None = None
     """The most items on one page of a list, regardless of the client's limit."""
     rate_limits: bool = False
     """Whether the platforms enforce their rate limits."""
-    processing_ms: Annotated[int, Field(ge=0)] = 300
+    processing_ms: Annotated[int, Field(ge=0, le=MAX_WAIT_MS)] = 300
     """How long a container or video is being processed before it can be published."""
 
 
@@ -91,10 +95,21 @@ class SimulatorState:
             raise ValueError(f"there is no fake platform {platform!r}; there are {', '.join(self.fakes)}")
         return self.fakes[platform]
 
-    def add_account(self, platform: str, **wanted: Any) -> dict[str, Any]:
+    def add_account(self, platform: str, /, **wanted: Any) -> dict[str, Any]:
         """Create an account; return its credentials. Raises ValueError if the platform refuses."""
         with self.lock:
             return self.fake(platform).add_account(wanted)
+
+    def add_faults(self, wanted: Sequence[Any]) -> None:
+        """Append faults. Raises ValueError, and adds none, if one is wrong or matches no call."""
+        faults = parse_faults(wanted)
+        names = [(fake.name, operation.name) for fake in self.fakes.values() for operation in fake.operations()]
+        for fault in faults:
+            if not any(fault.matches(*name) for name in names):
+                known = [name for platform, name in names if fnmatchcase(platform, fault.platform)]
+                there = ", ".join(known or self.fakes)
+                raise ValueError(f"nothing matches {fault.platform!r}, {fault.operation!r}; there are {there}")
+        self.faults.add(faults)
 
     def end_tokens(
         self, platform: str, account: str | None = None, *, access: bool = True, refresh: bool = False
@@ -103,7 +118,7 @@ class SimulatorState:
         with self.lock:
             self.fake(platform).end_tokens(account, access=access, refresh=refresh)
 
-    def configure(self, **changes: Any) -> None:
+    def configure(self, /, **changes: Any) -> None:
         """Change settings (camelCase or snake_case). Raises pydantic.ValidationError."""
         with self.lock:
             wanted = Settings.model_validate(changes)

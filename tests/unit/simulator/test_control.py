@@ -67,7 +67,7 @@ def test_the_ledger_is_json(control: httpx.Client, alice: BlueskyUser) -> None:
     alice.put("two", rkey="3n2qaialwncul")
     assert [entry["text"] for entry in control.get("/lab/ledger").json()] == ["one", "two"]
     assert [entry["n"] for entry in control.get("/lab/ledger", params={"since": 1}).json()] == [2]
-    assert control.get("/lab/ledger", params={"platform": "x"}).json() == []
+    assert control.get("/lab/ledger", params={"platform": "twitter"}).json() == []
     [first, _] = control.get("/lab/ledger", params={"account": alice.did}).json()
     assert first == {
         "n": 1,
@@ -129,7 +129,20 @@ def test_an_account_can_be_made_and_used(control: httpx.Client, alice: BlueskyUs
         ("settings", {"speed": 1}, "not valid"),
         ("tokens", {"platform": "bluesky"}, 'say "access": "expired"'),
         ("tokens", {"platform": "bluesky", "access": "expired", "account": "nobody"}, "there is no account 'nobody'"),
-        ("tokens", {"platform": "bluesky", "acess": "expired"}, "unknown: acess"),
+        ("tokens", {"platform": "bluesky", "acess": "expired"}, "acess: Extra inputs are not permitted"),
+        ("tokens", {"platform": "bluesky", "access": "expired", "refresh": "expired"}, "Input should be 'revoked'"),
+        (
+            "tokens",
+            {"platform": "bluesky", "access": "expired", "account": [1]},
+            "account: Input should be a valid str",
+        ),
+        ("accounts", {"platform": "bluesky", "handle": "b.test", "self": 1}, "self: Extra inputs are not permitted"),
+        ("settings", {"self": 1}, "self: Extra inputs are not permitted"),
+        ("settings", {"latencyMs": 10**20}, "latencyMs: Input should be less than or equal to 86400000"),
+        ("faults", [{"fault": "delay:soon"}], "0.fault: Value error, seconds are a number from 0 to 86400"),
+        ("faults", [{"fault": "status:٥٠٣"}], "0.fault: Value error, a status is a number from 200 to 599"),
+        ("faults", [{"fault": "html", "platform": "x"}], "nothing matches 'x', '*'; there are bluesky, facebook"),
+        ("faults", [{"fault": "html", "platform": "twitter", "operation": "tweet"}], "there are oauth.authorize, "),
     ],
 )
 def test_a_wrong_request_is_told_what_is_wrong(
@@ -140,9 +153,23 @@ def test_a_wrong_request_is_told_what_is_wrong(
     assert complaint in answer.json()["error"]
 
 
-def test_a_body_that_is_no_json_is_told_so(control: httpx.Client) -> None:
-    answer = control.post("/lab/faults", content=b"{")
+@pytest.mark.parametrize("body", [b"{", b"[" * 20_000])
+def test_a_body_that_is_no_json_is_told_so(control: httpx.Client, body: bytes) -> None:
+    answer = control.post("/lab/faults", content=body)
     assert (answer.status_code, "the body is not JSON" in answer.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "query, complaint",
+    [
+        ("platform=x", "there is no fake platform 'x'; there are bluesky"),
+        ("since=soon", "since: Input should be a valid integer"),
+        ("plattform=bluesky", "plattform: Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_query_of_the_ledger_is_told(control: httpx.Client, query: str, complaint: str) -> None:
+    answer = control.get(f"/lab/ledger?{query}")
+    assert (answer.status_code, complaint in answer.json()["error"]) == (400, True), answer.text
 
 
 def test_faults_can_be_read_and_cleared(control: httpx.Client, alice: BlueskyUser) -> None:

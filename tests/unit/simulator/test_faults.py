@@ -262,7 +262,7 @@ def test_a_probability_is_met_in_the_long_run() -> None:
     [
         ({"fault": "explode"}, "there is no fault 'explode'"),
         ({"fault": "delay"}, "write delay:SECONDS"),
-        ({"fault": "delay:x"}, "could not convert"),
+        ({"fault": "delay:x"}, "seconds are a number from 0 to 86400"),
         ({"fault": "status:99"}, "from 200 to 599"),
         ({"fault": "html:1"}, "html takes no value"),
         ({"fault": "html", "nth": 0}, "greater than or equal to 1"),
