@@ -302,7 +302,8 @@ async def download(call: RequestContext) -> HandlerResponse:
     common = PUBLIC_HEADERS | {"ETag": tag, "Content-Disposition": f'attachment; filename="{_file_name(row)}"'}
     if has_matching_tag(headers.get("if-none-match", ""), tag):
         return HandlerResponse(b"", 304, common, row["content_type"])
-    range_header = headers.get("range") if headers.get("if-range", tag) == tag else None
+    has_range = call.request.method == "GET" and headers.get("if-range", tag) == tag  # RFC 9110, 14.2
+    range_header = headers.get("range") if has_range else None
     size = row["size_bytes"]
     span = parse_range(range_header, size)
     if span is None:
