@@ -259,6 +259,12 @@ async def decline(service: AppContext, scope: Scope, name: str, state: str, reas
     )
 
 
+async def find_profile(service: AppContext, scope: Scope, name: str, state: str) -> str | None:
+    """Return the profile of a login attempt that has not expired, even if it is used up."""
+    row = await service.read(lambda: _find_attempt(service, scope, name, state))
+    return row["profile"] if row else None
+
+
 async def find_choices(service: AppContext, scope: Scope, name: str, state: str) -> LoginResult | None:
     """Load the accounts that a login left to choose from; None if there are none."""
     row = await service.read(lambda: _find_attempt(service, scope, name, state))

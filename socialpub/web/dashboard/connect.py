@@ -9,6 +9,7 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, boards, client_metadata, connect
 from socialpub.domain.accounts.connect import LoginResult
+from socialpub.domain.identity import dashboard_session
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.accounts import CompleteRequest, ConnectRequest
 from socialpub.platforms.contract import Platform
@@ -25,16 +26,26 @@ CALLBACK_PARAMETERS = {
 
 
 async def show_form(call: RequestContext) -> HandlerResponse:
-    """GET /connect/{platform}: a link to the platform, or a form with the fields that it needs."""
+    """GET /connect/{platform}: a link to the platform, or a form with the fields that it needs.
+
+    Without a `profile` that is the chosen one, or the only one; else it is chosen at the accounts first.
+    """
     platform, args = _enabled_platform(call), _read_query(call, "handle")
-    profile = args.get("profileId")
+    if "profileId" not in args:
+        session = await call.service.read(lambda: dashboard_session.load(call.scope))
+        if session is None:
+            raise ApiError("unauthenticated")
+        if session.profile is None and len(session.profiles) > 1:
+            return redirect("/accounts#connect")
+        args["profileId"] = (session.profile or session.profiles[0])["id"]
+    profile = args["profileId"]
     try:
         request = validation.parse_object(ConnectRequest, args)
         begun = await connect.push_login(call.service, call.scope, platform.name, request.handle, request.profile_id)
     except ApiError as error:
         if "handle" not in args:
             raise
-        return await _form(call, platform, connect.describe_credentials(platform), profile, error)
+        return await _form(call, platform, connect.describe_credentials(platform), profile, error, args)
     started = await actions.perform(call.actor, connect.start, platform.name, request.profile_id, begun)
     return await _form(call, platform, started["descriptor"], profile)
 
@@ -80,8 +91,10 @@ async def complete_login(call: RequestContext) -> HandlerResponse:
     page and the platform know it, and it belongs to this session.
     """
     platform = _enabled_platform(call)
-    call.request.ctx.error_link = {"address": f"/connect/{platform.name}", "text": "Connect again"}
-    args = call.request.args
+    args, again = call.request.args, {"address": f"/connect/{platform.name}", "text": "Connect again"}
+    call.request.ctx.error_link = again
+    if profile := await connect.find_profile(call.service, call.scope, platform.name, args.get("state") or ""):
+        again["address"] += f"?profile={profile}"
     given = {name: args.get(alias) for name, alias in CALLBACK_PARAMETERS.items() if args.get(alias)}
     request = validation.parse_object(CompleteRequest, given)
     state = request.state or ""

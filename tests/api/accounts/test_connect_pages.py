@@ -16,6 +16,7 @@ from tests.support.connect_flow import sign_in as sign_in_as
 from tests.support.sign_in import EMAIL, add_user, sign_in
 
 BACK = "/connect/threads/callback"
+HTML = {"Accept": "text/html"}
 
 
 @pytest.mark.parametrize(
@@ -90,3 +91,36 @@ def test_choices_are_shown_to_the_session_that_logged_in_alone(office: ConnectSe
     thief = sign_in_as(office.server, office.alice.organization, name="mallory")
     refused = thief.get("/connect/facebook/callback", params={"state": back["state"]})
     assert error_of(refused)["rule"] == "connect.state"
+
+
+# --- The profile of the account --------------------------------------------------------------------------------------
+
+
+def test_a_profile_that_is_not_named_is_not_guessed(office: ConnectSession) -> None:
+    only = office.browser.get("/connect/facebook")
+    assert 'id="go"' in only.text
+    second = office.browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
+    asked = office.browser.get("/connect/facebook")
+    assert (asked.status_code, asked.headers["Location"]) == (303, "/accounts#connect")
+    chosen = {"csrf_token": "csrf-alice", "profile": second}
+    assert office.browser.post("/profile", data=chosen).status_code == 303
+    assert 'id="go"' in office.browser.get("/connect/facebook").text
+    assert [row["profile"] for row in office.attempts()] == [office.alice.profile, second]
+
+
+def test_a_refused_login_is_repeated_in_its_profile(office: ConnectSession) -> None:
+    second = office.browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
+    office.login_exists()
+    state = office.visit(office.start(profileId=second))["state"]
+    for back in ({"error": "access_denied"}, {"code": "spent"}):  # refused by its owner; used up
+        page = office.browser.get("/connect/facebook/callback", params={"state": state} | back, headers=HTML)
+        assert f'href="/connect/facebook?profile={second}">Connect again' in page.text
+
+
+def test_a_handle_that_is_refused_stays_in_its_field(
+    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = open_connect_session(make_server, lab, monkeypatch, "bluesky")
+    page = office.browser.get("/connect/bluesky", params={"handle": "nobody.test"})
+    assert page.status_code >= 400
+    assert re.search(r'<input id="handle"[^>]* value="nobody.test"', page.text)

@@ -303,7 +303,7 @@ def test_an_owner_who_refuses_is_told_so_and_the_state_is_spent(office: ConnectS
     page = office.browser.get(f"/connect/{office.name}/callback", params=back, headers={"Accept": "text/html"})
     assert page.status_code == 424
     assert platforms.PLATFORMS[office.name].label in page.text
-    assert f'href="/connect/{office.name}">Connect again' in page.text
+    assert f'href="/connect/{office.name}?profile={office.alice.profile}">Connect again' in page.text
     again = office.browser.get(f"/connect/{office.name}/callback", params=back)
     assert error_of(again)["rule"] == "connect.state"
     assert office.rows() == []
