@@ -164,9 +164,9 @@ def test_unknown_failed_scheduled_and_undelivered_are_handled_by_clicks(tab: Bro
 
 
 def test_a_pause_is_ended_by_a_click(tab: BrowserTab, full: DashboardWorld) -> None:
-    full.pause()
-    tab.show(f"{full.url}/", width=1280)
-    press(tab, "The clock is right. Resume publishing")
+    with full.pause():
+        tab.show(f"{full.url}/", width=1280)
+        press(tab, "The clock is right. Resume publishing")
     assert "Publishing resumed" in tab.text(".notice")
     assert full.service.read(instance.get_pause_reason).result() is None
     assert tab.page.locator("#paused").count() == 0

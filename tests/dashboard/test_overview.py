@@ -17,6 +17,7 @@ from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import needs_password, send_form
 from tests.support.post_drafts import new_draft
 from tests.support.post_outcomes import failed, unknown
+from tests.support.publishing_state import paused
 from tests.support.request_cast import RequestCast
 
 
@@ -164,8 +165,8 @@ def test_a_pause_says_why_and_only_the_clocks_is_ended_here(world: RequestCast, 
     server = world.server
     alone = server.person("Alone")
     browser = sign_in(server, alone.organization, name="alone")
-    server.service.write(lambda tx: instance.pause(server.service, tx, reason)).result()
-    page = browser.get("/").text
+    with paused(server.service, server.lab.lab, reason):
+        page = browser.get("/").text
     assert "Publishing is paused" in page
     assert 'action="/overview/resume"' not in page  # there are other organizations on this server
     assert send_form(browser, "/overview/resume").status_code == 403
@@ -174,9 +175,9 @@ def test_a_pause_says_why_and_only_the_clocks_is_ended_here(world: RequestCast, 
 def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: AppServer) -> None:
     only = server.person("Only")
     browser = sign_in(server, only.organization)
-    server.service.write(lambda tx: instance.pause(server.service, tx, instance.CLOCK)).result()
-    assert 'action="/overview/resume"' in browser.get("/").text
-    assert send_form(browser, "/overview/resume").status_code == 303
+    with paused(server.service, server.lab.lab):
+        assert 'action="/overview/resume"' in browser.get("/").text
+        assert send_form(browser, "/overview/resume").status_code == 303
     assert server.service.read(instance.get_pause_reason).result() is None
 
 

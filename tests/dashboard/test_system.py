@@ -11,11 +11,11 @@ import pytest
 from socialpub import platforms
 from socialpub.base.runtime import format_iso
 from socialpub.base.system.host_identity import list_mounts
-from socialpub.domain.server import instance
 from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
 from tests.support.database_costs import DatabaseCounter
 from tests.support.post_list import insert_rows
+from tests.support.publishing_state import paused
 from tests.support.request_cast import RequestCast
 
 PAGE = "/settings/system"
@@ -52,8 +52,8 @@ def test_page_shows_the_queue_database_size_and_missing_backups(
     assert "Automatic backups are off" in found
     assert "Posts 0 0" in found
     assert "Webhook deliveries 0" in found
-    server.service.write(lambda tx: instance.pause(server.service, tx, instance.CLOCK)).result()
-    assert "Scheduler Paused" in words(browser)
+    with paused(server.service, server.lab.lab):
+        assert "Scheduler Paused" in words(browser)
 
 
 def test_it_says_when_the_last_backup_was_made_and_when_the_next_one_is(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from socialpub.base.runtime import Clock
 from socialpub.commands import cli
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.server import instance
+from socialpub.simulator.state import SimulatorState
 from tests.support.app_server import AppServer, Person, format_instant
 
 
@@ -29,6 +35,30 @@ def post_status(server: AppServer, post: str) -> str:
 
 def pause_reason(server: AppServer) -> str | None:
     return server.service.read(instance.get_pause_reason).result()
+
+
+@dataclass(frozen=True)
+class _SlowClock:
+    """Ten minutes behind another clock."""
+
+    clock: Clock
+
+    def now_ms(self) -> int:
+        return self.clock.now_ms() - 600_000
+
+    def monotonic(self) -> float:
+        return self.clock.monotonic()
+
+
+@contextlib.contextmanager
+def paused(service: AppContext, lab: SimulatorState, reason: str = instance.CLOCK) -> Iterator[None]:
+    """Pause. The platforms' clock differs meanwhile: if it agreed, the server would soon end a pause for the clock."""
+    own, lab.clock = lab.clock, _SlowClock(lab.clock)
+    service.write(lambda tx: instance.pause(service, tx, reason)).result()
+    try:
+        yield
+    finally:
+        lab.clock = own
 
 
 def readiness(person: Person) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from tests.support.chat_servers import (
     wait_for_notices,
 )
 from tests.support.mail_server import PASSWORD, SENDER, USERNAME, running_mail_server
+from tests.support.publishing_state import paused
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_receiver import ReceiverResponse, WebhookReceiver, running_receiver
 
@@ -389,8 +390,8 @@ def test_paused_publishing_is_notified_at_once_and_the_rest_after_it(
 def test_a_pause_that_goes_on_is_told_once(world: RequestCast, slack: WebhookReceiver) -> None:
     on_slack(world.alice, slack)
     server = world.server
-    for reason in (instance.CLOCK, instance.DAMAGED):  # the second is none of its own
-        server.service.write(lambda tx, why=reason: instance.pause(server.service, tx, why)).result()
+    with paused(server.service, server.lab.lab):  # the second is none of its own
+        server.service.write(lambda tx: instance.pause(server.service, tx, instance.DAMAGED)).result()
     (text,) = slack_texts(slack, 1)
     assert "Its clock cannot be trusted" in text
     assert len(notice_rows(server)) == 1

@@ -10,8 +10,8 @@ import pytest
 
 from socialpub.base.observability.redaction import TextLogFormatter
 from socialpub.commands.serve import LINE
-from socialpub.domain.server import instance
 from socialpub.store.schema.models import Account
+from tests.support import publishing_state
 from tests.support.app_server import format_instant
 from tests.support.openapi_judge import sign_in
 from tests.support.request_cast import RequestCast, inline_item, make_picture
@@ -75,8 +75,8 @@ def disconnected(world: RequestCast, post: str) -> list[tuple[str, ...]]:
 
 
 def paused(world: RequestCast, post: str) -> list[tuple[str, ...]]:
-    world.server.service.write(lambda tx: instance.pause(world.server.service, tx, instance.CLOCK)).result()
-    world.server.restart(world.alice)
+    with publishing_state.paused(world.server.service, world.server.lab.lab):
+        world.server.restart(world.alice)
     return [("publishing is paused (clock)", "socialpub resume")]
 
 

@@ -227,9 +227,9 @@ def take_all(tab: BrowserTab, folder: Path) -> None:
         take_pictures(tab, world, page_views(world, reference=True), folder / "empty")
     with server_states.full_server() as world:
         take_pictures(tab, world, page_views(world), folder / "full")
-        world.pause()
         named = ("/", "/posts", "/calendar", "/compose", "/settings/system")
-        take_pictures(tab, world, [PageView(_named(address), address) for address in named], folder / "paused")
+        with world.pause():
+            take_pictures(tab, world, [PageView(_named(address), address) for address in named], folder / "paused")
     with server_states.long_words_server() as world:
         take_pictures(tab, world, page_views(world), folder / "long")
 

@@ -28,8 +28,8 @@ from socialpub.domain.identity import api_keys, users
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileRequest
-from socialpub.domain.server import instance
 from socialpub.simulator.server import SimulatorThread
+from tests.support.publishing_state import paused
 
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
 DAY_MS = 86_400_000
@@ -51,10 +51,9 @@ class DashboardWorld:
         with contextlib.closing(sqlite3.connect(f"file:{self.service.db.path}?mode=ro", uri=True)) as database:
             return database.execute(statement, values).fetchall()
 
-    def pause(self) -> None:
-        """The clock is in doubt, and no platform answers that could tell; whoever looks may end it."""
-        self.lab.lab.faults.add([{"fault": "reset_before"}])
-        self.service.write(lambda tx: instance.pause(self.service, tx, instance.CLOCK)).result()
+    def pause(self) -> contextlib.AbstractContextManager[None]:
+        """The clock is in doubt; whoever looks may end it."""
+        return paused(self.service, self.lab.lab)
 
 
 def fresh_server() -> contextlib.AbstractContextManager[DashboardWorld]:
