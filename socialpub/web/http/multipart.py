@@ -168,7 +168,10 @@ class UploadForm:
             if not part.sniffed:
                 self._sniff(self.arriving)
         elif not part.skipped:
-            self.fields[part.name] = bytes(part.text).decode("utf-8", "replace")
+            try:
+                self.fields[part.name] = part.text.decode()
+            except UnicodeDecodeError as error:
+                raise rule_error("media.parse_failed", "A field of the multipart body is not UTF-8.") from error
 
     def _finish(self) -> None:
         self._ended = True

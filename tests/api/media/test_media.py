@@ -188,6 +188,12 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], str, int]] = {
     "an unknown field": (form(part(JPEG), part(b"x", "alttext", filename=None)), MULTIPART, "alttext", 400),
     "a second file of another name": (form(part(JPEG), part(JPEG, "thumb")), MULTIPART, "thumb", 400),
     "a malformed profile": (form(part(JPEG), part(b"x", "profileId", filename=None)), MULTIPART, "profileId", 400),
+    "alt text in Latin-1": (
+        form(part(JPEG), part(b"caf\xe9", "altText", filename=None)),
+        MULTIPART,
+        "media.parse_failed",
+        400,
+    ),
     "alt text with NUL": (form(part(JPEG), part(b"a\0b", "altText", filename=None)), MULTIPART, "altText", 400),
     "long alt text": (form(part(JPEG), part(b"x" * 100_001, "altText", filename=None)), MULTIPART, "altText", 400),
 }
