@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from socialpub.store.schema.models import PostDraft
+from socialpub.store.schema.models import Account, PostDraft
 from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, AppServer, Person, unchanged
 from tests.support.composer_form import open_form
@@ -70,8 +70,17 @@ def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: P
     assert send_form(owner, f"{page}/unlink").status_code == 303
     assert "A link works until" not in owner.get(page).text
     done = send_form(owner, f"{page}/publish")
-    assert done.headers["Location"].startswith("/posts?batchId=")
+    assert "Post published." in follow_notice(owner, done)
     assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "published"
+
+
+def test_a_draft_whose_post_is_refused_is_not_accepted(server: AppServer, alice: Person) -> None:
+    draft = new_draft(alice.api, targets=[{"accountId": alice.bluesky}], text="Hours")["id"]
+    owner = sign_in(server, alice.organization, name="olga")
+    revoked = Account.update(status="revoked").where(Account.id == alice.bluesky)
+    server.service.write(lambda tx: revoked.execute()).result()
+    said = follow_notice(owner, send_form(owner, f"/drafts/{draft}/publish"))
+    assert "The post was not published. See the reason below." in said
 
 
 def test_a_draft_is_deleted_after_a_question(server: AppServer, alice: Person, draft: str) -> None:

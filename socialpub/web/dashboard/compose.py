@@ -608,7 +608,7 @@ async def _send(call: RequestContext, given: Form) -> HandlerResponse:
         answer = await posts_api.publish_keyed(call, ask, wait)
     except ApiError as error:
         return await _page(call, given, _refusal_findings(error, given))
-    return _redirect_to_posts(call, json.loads(answer.body))
+    return redirect_to_posts(call, json.loads(answer.body))
 
 
 async def _send_draft(call: RequestContext, given: Form, wait: float) -> HandlerResponse:
@@ -624,10 +624,10 @@ async def _send_draft(call: RequestContext, given: Form, wait: float) -> Handler
         if not isinstance(batch, dict) or "batchId" not in batch:
             raise
         return redirect_with_flash(call, f"/posts?batchId={batch['batchId']}", "This draft was published already.")
-    return _redirect_to_posts(call, json.loads(answer.body))
+    return redirect_to_posts(call, json.loads(answer.body))
 
 
-def _redirect_to_posts(call: RequestContext, batch: Mapping[str, Any]) -> HandlerResponse:
+def redirect_to_posts(call: RequestContext, batch: Mapping[str, Any]) -> HandlerResponse:
     """Redirect to the post, or to the posts of the batch."""
     results = batch["results"]
     where = f"/posts/{results[0]['postId']}" if len(results) == 1 else f"/posts?batchId={batch['id']}"

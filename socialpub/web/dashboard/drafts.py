@@ -14,6 +14,7 @@ from socialpub.domain.posts import approval_links, drafts
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import NOTE_MAX, DraftsQuery, ReturnRequest
 from socialpub.web.api import drafts as drafts_api
+from socialpub.web.dashboard.compose import redirect_to_posts
 from socialpub.web.dashboard.parts import draft_view
 from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, show
 from socialpub.web.html.time_format import pluralize
@@ -143,10 +144,7 @@ async def publish(call: RequestContext) -> HandlerResponse:
         answer = await drafts_api.publish_draft(call, call.path_value("draft_id"), wait)
     except ApiError as error:
         return _refuse(call, error)
-    batch = json_codec.loads(answer.body)
-    states = {result["status"] for result in batch["results"]}
-    where = f"/posts?batchId={batch['id']}"
-    return redirect_with_flash(call, where, "Draft accepted.", good=not {"failed", "rejected"} & states)
+    return redirect_to_posts(call, json_codec.loads(answer.body))
 
 
 async def _act(call: RequestContext, words: str, action: ActionFunction[...], *args: Any) -> HandlerResponse:
