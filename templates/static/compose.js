@@ -249,7 +249,7 @@
     add([...event.dataTransfer.files]);
   });
   form.addEventListener("paste", (event) => {
-    if (!holdsFiles(event.clipboardData)) return;
+    if (!holdsFiles(event.clipboardData) || event.clipboardData.types.includes("text/plain")) return; // a picture of words
     event.preventDefault();
     add([...event.clipboardData.files]);
   });

@@ -567,6 +567,27 @@ def test_a_form_is_sent_with_the_files_being_uploaded(
     assert len(json.loads(post["media"])) == 1
 
 
+PASTE = """
+(kinds) => {
+  const data = new DataTransfer();
+  if (kinds.includes('words')) data.setData('text/plain', 'Words');
+  if (kinds.includes('picture')) data.items.add(new File(['no picture'], 'pasted.png', { type: 'image/png' }));
+  const event = new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true });
+  return document.querySelector('#text').dispatchEvent(event);
+}
+"""
+
+
+def test_words_are_pasted_as_words(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    """Office programs add a picture of the words that are copied."""
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    assert tab.page.evaluate(PASTE, ["words", "picture"])
+    assert tab.page.locator("#uploads li").count() == 0
+    assert not tab.page.evaluate(PASTE, ["picture"])
+    wait_for(tab, "#uploads .problem", "not a JPEG")
+
+
 def test_two_fingers_hold_the_page_once(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     server.connect(alice, "twitter")
     open_signed_in(tab, server, alice)
