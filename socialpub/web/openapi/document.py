@@ -12,7 +12,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.json_codec import dumps
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.schemas.common import EmptyQuery, ProfileQuery
+from socialpub.domain.schemas.common import ProfileQuery
 from socialpub.web.http.handler import Route
 from socialpub.web.http.operation import Operation
 from socialpub.web.http.request_headers import cookie_name
@@ -85,6 +85,9 @@ def _paths(routes: Sequence[Route], limits: RateLimitSettings) -> Json:
     paths: Json = {}
     for route in routes:
         paths.setdefault(public_path(route.path), {})[route.method.lower()] = _operation(route, limits)
+    for route in routes:
+        if route.if_match and "get" in (at_path := paths[public_path(route.path)]):
+            at_path["get"]["responses"]["200"]["headers"] |= headers_of("tag")  # which that write takes
     return paths
 
 
@@ -252,7 +255,7 @@ def list_refusals(route: Route) -> dict[int, list[str]]:
 def _implied_errors(route: Route) -> Iterator[str]:
     if route.body is not None:
         yield from ("validation_failed", "body.json", "http.request")
-    elif route.query is not EmptyQuery:
+    elif route.is_api:  # an unknown parameter of the query is refused everywhere
         yield from ("validation_failed", "http.request")
     if route.body is not None or route.receive is not None:
         yield "http.content_encoding"

@@ -288,6 +288,18 @@ def test_every_answer_has_its_headers_and_every_failure_the_envelope(route: Rout
             assert "Retry-After" in answer["headers"]
 
 
+def test_what_is_changed_by_its_etag_is_read_with_it() -> None:
+    paths = {openapi.public_path(route.path) for route in API_ROUTES if route.if_match}
+    read = {path: DOCUMENT["paths"][path]["get"] for path in paths if "get" in DOCUMENT["paths"][path]}
+    assert set(read) == {"/v1/posts/{id}", "/v1/batches/{id}", "/v1/drafts/{id}"}
+    assert [path for path, told in read.items() if "ETag" not in told["responses"]["200"]["headers"]] == []
+
+
+def test_an_unknown_parameter_is_a_documented_refusal_everywhere() -> None:
+    told = {schema_name(route): operation(schema_name(route))["responses"] for route in API_ROUTES if route.is_api}
+    assert [name for name, answers in told.items() if "400" not in answers] == []
+
+
 def test_the_statuses_of_publishing() -> None:
     answers = operation("POST /v1/posts")["responses"]
     failures = {"400", "401", "402", "403", "404", "409", "413", "415", "429", "503", "default"}
