@@ -91,7 +91,7 @@ class SettingsSection(BaseModel):
 
 
 class ServerSettings(SettingsSection):
-    host: str = "127.0.0.1"
+    host: str = Field("127.0.0.1", min_length=1)
     """The address to listen on. Keep the loopback address behind a reverse proxy that handles TLS."""
     port: int = Field(8080, ge=0, le=65535)
     """The port to listen on. 0: any free port."""
@@ -453,8 +453,13 @@ class Settings(BaseSettings):
     @property
     def base_url(self) -> str:
         """The public origin, without a trailing slash."""
+        return self.server.base_url or self.local_url
+
+    @property
+    def local_url(self) -> str:
+        """The origin at which the server listens."""
         host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
-        return self.server.base_url or f"http://{host}:{self.server.port}"
+        return f"http://{host}:{self.server.port}"
 
     @property
     def database_path(self) -> Path:
@@ -502,7 +507,7 @@ def _read_file(path: Path | None) -> dict[str, Any] | None:
     """Return the content of the settings file; None if the default file is missing."""
     named = path or Path(CONFIG_FILE)
     try:
-        values = tomllib.loads(named.read_text(encoding="utf-8"))
+        values = tomllib.loads(named.read_text(encoding="utf-8-sig"))
         why = private_files.find_permission_problem(named, _find_secrets(values))
     except FileNotFoundError as error:
         if path is None:

@@ -218,7 +218,7 @@ def _server(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorChe
     """Check that the server on this database is reachable at the configured address."""
     if not is_served(settings.database_path):
         return
-    url = f"http://{settings.server.host}:{settings.server.port}/readyz"
+    url = f"{settings.local_url}/readyz"
     try:
         reply = http.request("GET", url, timeout=CALL_SECONDS)
     except ApiError:
@@ -227,11 +227,17 @@ def _server(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorChe
             "server address", False, f"a server runs on this database, but does not answer at {url}", other
         )
         return
-    said = reply.record().get("error", {}).get("message", "")
+    said = _read_error(reply).get("message", "")
     remedy = "" if reply.is_success else "See its log."
     yield DoctorCheck(
         "server address", reply.is_success, f"it answers {reply.status_code} at {url} {said}".strip(), remedy
     )
+
+
+def _read_error(reply: outbound.UpstreamResponse) -> dict[str, Any]:
+    """Return the error in an answer of this program; empty for any other answer."""
+    error = reply.record().get("error")
+    return error if isinstance(error, dict) else {}
 
 
 def _public(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorCheck]:
@@ -256,7 +262,7 @@ def _public(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorChe
 
 def _proxy(seen: outbound.UpstreamResponse) -> DoctorCheck:
     """Check that the proxy names its clients, by how the server refuses its metrics through it."""
-    if seen.record().get("error", {}).get("rule") != "metrics.unforwarded":
+    if _read_error(seen).get("rule") != "metrics.unforwarded":
         return DoctorCheck("proxy", True, "requests to the public address name their client, or come without a proxy")
     return DoctorCheck(
         "proxy",

@@ -165,6 +165,33 @@ def test_an_app_that_was_typed_in_is_the_one_that_is_asked_about(
     assert not (folder / "master.key").exists()
 
 
+def test_a_server_on_an_ipv6_address_is_found(look: Any, start: Any, site: Path) -> None:
+    port = free_port()
+    site.write_text(site.read_text().replace("port = 9\n", f'port = {port}\nhost = "::1"\n'))
+    start("serve").until("started")
+    assert look()["server address"]["message"] == f"it answers 200 at http://[::1]:{port}/readyz"
+
+
+def test_another_program_at_the_address_of_the_server_is_told(look: Any, start: Any, site: Path) -> None:
+    """Its answer may have any form."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Stranger) as stranger:
+        threading.Thread(target=stranger.serve_forever).start()
+        start("serve", "--port", "0").until("started")
+        site.write_text(site.read_text().replace("port = 9\n", f"port = {stranger.server_address[1]}\n"))
+        try:
+            found = look()["server address"]
+        finally:
+            stranger.shutdown()
+    assert (found["ok"], "it answers 404" in found["message"]) == (False, True)
+
+
+class _Stranger(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        while self.rfile.readline() not in (b"\r\n", b""):
+            pass
+        self.wfile.write(b'HTTP/1.1 404 Not Found\r\nContent-Length: 17\r\nConnection: close\r\n\r\n{"error":"other"}')
+
+
 def test_a_public_address_that_is_somebody_elses_is_told(look: Any, site: Path, simulator: SimulatorThread) -> None:
     text = site.read_text().replace("port = 9\n", f'port = 9\nbase_url = "{simulator.origin("bluesky")}"\n')
     site.write_text(text)

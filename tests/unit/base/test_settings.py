@@ -46,6 +46,11 @@ def test_a_named_file_is_read_instead_of_the_one_in_the_current_directory() -> N
     assert load_settings("[server]\nport = 9002").server.port == 9002
 
 
+def test_a_byte_order_mark_before_the_settings_is_skipped() -> None:
+    Path("socialpub.toml").write_bytes(b"\xef\xbb\xbf[server]\r\nport = 9001\r\n")
+    assert config.load().server.port == 9001
+
+
 def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOCIALPUB_SERVER__PORT", "9003")
     settings = load_settings('[server]\nport = 9002\nhost = "0.0.0.0"')
@@ -90,6 +95,7 @@ WRONG: list[tuple[str, str]] = [
     ("[sever]\nport = 1", "sever: there is no such setting; did you mean server?"),
     ("[server]\nport = 65536", "server.port: "),
     ("[server]\nport = -1", "server.port: "),
+    ('[server]\nhost = ""', "server.host: "),  # it would be every address of the machine
     ('[server]\nport = "http"', "server.port: "),
     ('[server]\nbase_url = "example.com"', "server.base_url: "),
     ('[server]\nbase_url = "https://example.com/social"', "server.base_url: "),
