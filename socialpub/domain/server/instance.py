@@ -161,7 +161,7 @@ def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
     Raises ApiError before the first start: without `instance.state`, a start here could not be refused.
     """
     row = find_row(Instance, 1)
-    if row is None:
+    if row is None or not row["beat"]:  # a command makes the row, too
         words, remedy = f"No server has run on {service.db.path} yet.", "Copy the folder, and start it elsewhere."
         raise ApiError("validation_failed", words, rule="state", status=409, remediation=remedy)
     record = copy_detection.HandoverRecord.of(
