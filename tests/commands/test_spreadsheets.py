@@ -112,7 +112,7 @@ def test_lines_are_numbered_where_they_begin_after_sep_and_empty_rows() -> None:
         ("accountId,text\na,b,c\n", 2, "The row has more cells than the header has columns."),
         ("accountId,text,\na,b,c\n", 2, "The row has more cells than the header has columns."),
         ('accountId,text\na,"b\n', 2, "The line is not CSV in UTF-8: unexpected end of data"),
-        ("accountId,text\na,caf\udce9\n", 1, "The line is not CSV in UTF-8: 'utf-8' codec can't decode"),
+        ("accountId,text\na,caf\udce9\n", 2, "The line is not CSV in UTF-8: 'utf-8' codec can't decode"),
         ("accountId,options\na,{\n", 2, "The cell options is not JSON."),
     ],
 )

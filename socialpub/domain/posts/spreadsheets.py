@@ -41,7 +41,7 @@ def is_workbook(head: bytes) -> bool:
 def lines(raw: BinaryIO) -> Iterator[Line]:
     """Yield the non-empty rows by column name."""
     csv.field_size_limit(LINE_MAX)
-    text = io.TextIOWrapper(raw, encoding=_encoding(raw), newline="")
+    text = io.TextIOWrapper(raw, encoding=_encoding(raw), errors="surrogateescape", newline="")
     begins = [1]
     try:
         yield from _rows(_split_lines(text), begins)
@@ -71,6 +71,7 @@ def _split_lines(text: io.TextIOWrapper) -> Iterator[str]:
     while line := text.readline(LINE_MAX + 1):
         if len(line) > LINE_MAX:
             raise csv.Error(f"it is longer than {LINE_MAX} characters")
+        line.encode("utf-8", "surrogateescape").decode()  # raises here, where the line that is wrong is known
         yield line
 
 
