@@ -48,7 +48,7 @@ from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
 from socialpub.store.schema import migration
 from socialpub.store.schema.migration import count_migrations
 from socialpub_client.commands.exit_codes import REFUSED
-from socialpub_client.commands.runner import is_terminal
+from socialpub_client.commands.runner import is_terminal, tell_error
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -138,7 +138,7 @@ def org_delete(options: CommandOptions) -> ActionBody:
         planned = service.read(lambda: organization_deletion.plan_deletion(service, organization)).result()
     options.exit_code = REFUSED
     options.sentences = [f"Deleting the organization {planned['name']} ends:", *_describe_deletion(planned)]
-    print("socialpub: Nothing was deleted. To delete it permanently, repeat the command with --yes.", file=sys.stderr)
+    tell_error("socialpub: Nothing was deleted. To delete it permanently, repeat the command with --yes.")
     return dict(planned)
 
 
@@ -315,13 +315,13 @@ def account_list(options: CommandOptions) -> list[AccountBody]:
     is_new = not path.exists()
     found = _run_read(options, lambda: _accounts(options))
     if is_new:
-        print(f"socialpub: {path} is a new database. Over the API: socialpub accounts list", file=sys.stderr)
+        tell_error(f"socialpub: {path} is a new database. Over the API: socialpub accounts list")
     return found
 
 
 def _accounts(options: CommandOptions) -> list[AccountBody]:
     organization = name_lookup.find_organization_or_all(options.org)
-    profile = options.profile and name_lookup.find_profile(None, options.profile)["id"]
+    profile = options.profile and name_lookup.find_profile(organization, options.profile)["id"]
     wanted = {"profileId": profile, "platform": options.platform, "status": options.status}
     listed = ("platform", "status")
     given = {name: [value] if name in listed else value for name, value in wanted.items() if value is not None}
@@ -366,7 +366,7 @@ def _describe_disconnect(row: AccountRow, waiting: int, *, keep: bool) -> str:
 
 def _confirm(options: CommandOptions, consequences: str) -> None:
     """Print the consequences and ask for confirmation, if interactive."""
-    print(consequences, file=sys.stderr)
+    tell_error(consequences)
     if options.yes:
         return
     if not is_terminal(sys.stdin):

@@ -24,6 +24,7 @@ from socialpub.domain.server import copy_detection, instance
 from socialpub.store import database as db
 from socialpub.store.schema import snapshot
 from socialpub_client.commands.exit_codes import FAILED
+from socialpub_client.commands.runner import is_terminal
 
 BAR_WIDTH = 30
 
@@ -167,7 +168,7 @@ def _describe(
 
 def make_progress(options: CommandOptions) -> Callable[[str, int, int], None]:
     """Return a progress callback: a bar on a terminal, otherwise nothing."""
-    if options.json or not sys.stderr.isatty():
+    if options.json or not is_terminal(sys.stderr):
         return lambda what, done, total: None
     before = ""
 

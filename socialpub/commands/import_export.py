@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from socialpub.base import fault_injection
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.security import private_files
 from socialpub.base.system import os_errors
 from socialpub.commands.admin import make_actor, open_database
@@ -36,10 +36,12 @@ from socialpub.domain.posts import batch_log, external_ids, post_export, post_im
 from socialpub.domain.posts.spreadsheets import LINE_MAX, Line, make_line_error
 from socialpub.domain.schemas.accounts import AccountsQuery
 from socialpub.domain.schemas.errors import build_warning_body
+from socialpub.domain.schemas.posts import PostsQuery
+from socialpub.domain.schemas.validation import parse_object
 from socialpub.store.engine import sql
 from socialpub.store.engine.locks import StartError, try_lock
 from socialpub_client.commands.exit_codes import FAILED
-from socialpub_client.commands.runner import printing
+from socialpub_client.commands.runner import printing, tell_error
 
 BATCH_LINES = 16  # lines per step: their writes share an fsync
 PROBLEMS_SHOWN = 200
@@ -57,6 +59,8 @@ COLUMNS = (
 
 def export(options: CommandOptions) -> Json | None:
     """Export; return `{file, lines}`, or None for standard output (`-`)."""
+    if options.accounts and (options.status or options.account or options.after or options.before):
+        options.usage("--status, --account, --after and --before choose posts, not --accounts")
     with open_database(options) as service:
         organization = make_actor(options, service).scope.organization
         rows = _accounts(service, organization) if options.accounts else _posts(service, organization, options)
@@ -72,9 +76,9 @@ def _posts(service: AppContext, organization: str, options: CommandOptions) -> I
     wanted = {"status": list(options.status), "after": options.after, "before": options.before}
     query = {name: value for name, value in wanted.items() if value}
     if options.account:
-        query["accountId"] = service.read(lambda: name_lookup.find_account(organization, options.account)).result()[
-            "id"
-        ]
+        account = service.read(lambda: name_lookup.find_account(organization, options.account)).result()
+        query["accountId"] = account["id"]
+    parse_object(PostsQuery, query)  # before anything is written
     return post_export.iter_posts(service, Scope(organization), query)
 
 
@@ -280,12 +284,22 @@ def _undo(options: CommandOptions, actor: Actor, posts: Iterable[tuple[int, Any]
         try:
             if options.yes:
                 actions.perform_sync(actor, batch_log.cancel, batch)
+            else:
+                actor.service.read(partial(_check_queued, actor.scope, batch)).result()
             report["canceled"] += 1
         except ApiError as error:
+            if error.status >= 500:
+                raise  # not caused by the post
             report["kept"] += 1
-            print(f"{options.file}:{number}: kept: {error.message}", file=sys.stderr)
+            tell_error(f"{options.file}:{number}: kept: {error.message}")
     options.done = "canceled" if options.yes else "nothing"
     return report
+
+
+def _check_queued(scope: Scope, batch: str) -> None:
+    """Raise ApiError as canceling a batch does that has no queued post. Call within a read."""
+    if all(result["status"] != "queued" for result in batch_log.find(scope, batch).body["results"]):
+        raise rule_error("post.status", "No post of the batch is `queued`.")
 
 
 @contextlib.contextmanager
@@ -296,6 +310,8 @@ def _open_locked(file: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise StartError(f"{file} cannot be read: {os_errors.describe(error)}") from error
     with raw:
+        if not raw.seekable():
+            raise CommandRefusedError(f"{file} is a pipe, and an import reads its file twice: save it to a file first")
         if not try_lock(raw):
             raise CommandRefusedError(f"{file} is already being imported")
         try:
@@ -416,4 +432,4 @@ def _print_report(report: ImportReport) -> None:
     left = report.leftOut if isinstance(report, ForeignReport) else []
     for kind, found in (("", report.problems), ("left out: ", left), ("warning: ", report.warnings)):
         for one in found:
-            print(f"{report.file}:{one['line']}: {kind}{one['message']}", file=sys.stderr)
+            tell_error(f"{report.file}:{one['line']}: {kind}{one['message']}")

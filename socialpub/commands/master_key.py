@@ -30,7 +30,7 @@ from socialpub.domain.server import copy_detection
 from socialpub.store import database as db
 from socialpub.store.engine.locks import is_served
 from socialpub.store.schema import migration
-from socialpub_client.commands.runner import is_terminal
+from socialpub_client.commands.runner import is_terminal, tell_error
 
 INCOMPLETE = 1
 
@@ -123,7 +123,7 @@ def _confirm(options: CommandOptions, counts: dict[str, int]) -> None:
     given_up = _LOSS_TEXT.format(**counts)
     if not is_terminal(sys.stdin):
         raise CommandRefusedError(f"{given_up} To continue, add --yes.")
-    print(given_up, file=sys.stderr)
+    tell_error(given_up)
     if click.prompt("Type forget to continue", default="", show_default=False, err=True).strip() != "forget":
         raise CommandRefusedError("Nothing was changed.")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 from typing import Any
 
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
 from socialpub.base.observability import redaction
 from socialpub.base.s3 import S3BucketError
+from socialpub.base.system import os_errors
 from socialpub.commands import audit_line, serve
 from socialpub.commands.click_types import CommandOptions
 from socialpub.domain.backups.archive import BackupError, BackupExistsError
@@ -32,6 +34,9 @@ def run(options: CommandOptions) -> int:
             _show(options, result)
     except (ApiError, BackupError, S3BucketError, ConfigError, StartError, serve.CommandRefusedError) as error:
         return _report_error(options, error)
+    except OSError as error:
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return _report_error(options, StartError(f"{where}{os_errors.describe(error)}"))
     except OutputLostError as lost:
         drop_output(lost.error)
         return int(options.exit_code) if options.act or lost.error.errno == errno.EPIPE else FAILED
@@ -44,7 +49,7 @@ def _report_error(options: CommandOptions, error: Exception) -> int:
         body.pop("docUrl", None), body.pop("ruleUrl", None)
         try:
             with printing():
-                print(json.dumps({"error": body}, ensure_ascii=False))
+                _print(json.dumps({"error": body}, ensure_ascii=False))
         except OutputLostError as lost:
             drop_output(lost.error)
     tell_error(f"socialpub: {error}")
@@ -67,7 +72,12 @@ def _show(options: CommandOptions, result: Any) -> None:
     lines = _format_lines(result) if options.sentences is None else options.sentences
     with printing():
         for line in [json.dumps(result, ensure_ascii=False)] if options.json else lines:
-            print(line)
+            _print(line)
+
+
+def _print(line: str) -> None:
+    """Print a line; a byte of a file's name that is not UTF-8 is escaped, as JSON does."""
+    print(line.encode("utf-8", "backslashreplace").decode())
 
 
 def _format_lines(result: Any) -> list[str]:

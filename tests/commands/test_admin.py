@@ -143,6 +143,13 @@ def test_an_organization_is_put_into_a_tier(run: RunCommand, ask: AskCommand, ho
     assert (refused.code, refused.json["error"]["code"]) == (3, "not_found")
 
 
+def test_accounts_of_a_profile_are_listed_within_its_organization(ask: AskCommand, folder: Path) -> None:
+    """Each organization has a profile `default`."""
+    for name in ("Acme", "Other"):
+        ask("org", "create", name)
+    assert ask("account", "list", "--org", "Acme", "--profile", "default") == []
+
+
 def test_an_organization_is_given_another_name(run: RunCommand, ask: AskCommand, folder: Path) -> None:
     made = ask("org", "create", "Acme")["id"]
     assert ask("org", "rename", "Acme", "Another") == {"id": made, "name": "Another"}

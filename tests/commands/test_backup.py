@@ -202,6 +202,11 @@ def _other_archive(path: Path) -> None:
         made.writestr("../../etc/passwd", "root")
 
 
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 def _newer(path: Path) -> None:
     parts = _inside(path)
     parts["manifest.json"] = parts["manifest.json"].replace(b'"format": 1', b'"format": 2')
@@ -222,6 +227,7 @@ def _cut(path: Path) -> None:
         (_newer, "was made by a newer socialpub"),
         (_cut, "is not a backup, or is truncated"),
         (Path.unlink, "does not exist"),
+        (_folder, "cannot be read: it is a folder, and a file is needed"),
     ],
 )
 @pytest.mark.parametrize("verb", ["verify", "restore"])

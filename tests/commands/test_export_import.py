@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sqlite3
 import tracemalloc
 from collections.abc import Callable
@@ -55,6 +56,25 @@ def test_an_export_is_narrowed(run: RunCommand, house: str, folder: Path) -> Non
     assert run_export(run, "--status", "published", "--status", "failed") == []
     assert len(run_export(run, "--status", "queued", "--after", "2020-01-01T00:00:00Z")) == 2
     assert run_export(run, "--before", "2020-01-01T00:00:00Z") == []
+
+
+@pytest.mark.parametrize("option", ["--after", "--before"])
+def test_an_export_refuses_what_is_no_time(run: RunCommand, house: str, folder: Path, option: str) -> None:
+    for file in ("out.csv", "-"):
+        refused = run("export", file, "--csv", option, "2026-01-01", "--json")
+        assert (refused.code, refused.error["rule"]) == (3, option.removeprefix("--")), refused.err
+    assert not (folder / "out.csv").exists()
+
+
+def test_an_export_of_accounts_takes_no_filter_of_posts(run: RunCommand, house: str, folder: Path) -> None:
+    assert run("export", "out.csv", "--accounts", "--status", "queued").code == 2
+    assert not (folder / "out.csv").exists()
+
+
+def test_a_file_name_that_is_no_utf_8_is_told_with_escapes(run: RunCommand, house: str, folder: Path) -> None:
+    name = os.fsdecode(b"\xff.ndjson")
+    ended = run("export", name, "--json")
+    assert (ended.code, ended.out) == (0, '{"file": "\\udcff.ndjson", "lines": 0}\n')
 
 
 def test_csv_has_a_line_of_names_and_a_row_for_each_post(run: RunCommand, house: str, folder: Path) -> None:
@@ -179,6 +199,20 @@ def test_a_file_that_is_not_there_or_is_being_imported_is_named(run: RunCommand,
     with import_export._open_locked(folder / name):
         ended = run("--json", "import", name)
     assert (ended.code, ended.error["message"]) == (3, "posts.ndjson is already being imported")
+
+
+def test_a_pipe_is_refused_by_an_import(run: RunCommand, house: str) -> None:
+    reader, writer = os.pipe()
+    with open(reader, "rb"), open(writer, "wb"):
+        refused = run("import", f"/dev/fd/{reader}", "--json")
+    assert (refused.code, "is a pipe" in refused.error["message"]) == (3, True)
+
+
+@pytest.mark.parametrize("line", [("export",), ("backup",), ("status", "--database")], ids=" ".join)
+def test_a_name_that_no_file_can_have_is_told(run: RunCommand, house: str, folder: Path, line: tuple[str, ...]) -> None:
+    """As is any other error of the system that nothing else explains."""
+    ended = run(*line, str(folder / ("a" * 300)), "--json")
+    assert (ended.code, ended.error["message"][-20:]) == (1, ": file name too long")
 
 
 def test_csv_lines_are_named_where_they_begin(run: RunCommand, house: str, folder: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,13 @@ def test_a_postiz_list_is_tried_first_then_imported_once_and_undone(run: RunComm
     assert (again["imported"], again["there"]) == (0, 1)
     assert ask("import", *line, "--undo") == {"file": "export.json", "dryRun": True, "canceled": 1, "kept": 0}
     assert run_export(run)[0]["status"] == "queued"
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection, connection:
+        connection.execute("UPDATE post SET status = 'published'")
+    kept = run("import", *line, "--undo", "--json")  # is told as the undo will find it
+    assert (kept.json["canceled"], kept.json["kept"], "kept: No post" in kept.err) == (0, 1, True)
+    assert run_import(run, *line, "--undo", "--yes")["kept"] == 1
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection, connection:
+        connection.execute("UPDATE post SET status = 'queued'")
     undone = run("import", *line, "--undo", "--yes", "--json")
     assert (undone.code, undone.json["canceled"]) == (0, 1)
     assert run_export(run)[0]["status"] == "canceled"

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from socialpub.base import json_codec
+from socialpub.base.system import os_errors
 
 FORMAT = 1
 MANIFEST, DATABASE, KEY, MEDIA = "manifest.json", "socialpub.db", "master.key", "media/"
@@ -127,8 +128,11 @@ class ArchiveReader:
             self._zip = zipfile.ZipFile(path)
         except FileNotFoundError as error:
             raise BackupError(f"{path} does not exist.") from error
+        except (PermissionError, IsADirectoryError) as error:
+            raise BackupError(f"{path} cannot be read: {os_errors.describe(error)}.") from error
         except (OSError, zipfile.BadZipFile) as error:
-            raise BackupError(f"{path} is not a backup, or is truncated ({error}).") from error
+            why = os_errors.describe(error) or error
+            raise BackupError(f"{path} is not a backup, or is truncated ({why}).") from error
         try:
             self._members = self._known_members()
             self.manifest = self._manifest()
