@@ -143,6 +143,17 @@ def test_an_organization_is_put_into_a_tier(run: RunCommand, ask: AskCommand, ho
     assert (refused.code, refused.json["error"]["code"]) == (3, "not_found")
 
 
+def test_control_characters_of_a_name_do_not_reach_the_terminal(run: RunCommand, ask: AskCommand) -> None:
+    """Tenants choose names, and the operator's terminal would obey them."""
+    name = "\x1b[31mred\nid 1\x9b"
+    assert ask("org", "create", name)["name"] == name
+    ask("org", "create", name)
+    for line in (("org", "list"), ("org", "show", "x"), ("org", "show", name)):
+        ended = run(*line)
+        assert not re.search("[\x1b\x9b]|^id 1", ended.out + ended.err, re.MULTILINE)
+    assert r"\x1b[31mred\nid 1\x9b" in run("org", "list").out
+
+
 def test_accounts_of_a_profile_are_listed_within_its_organization(ask: AskCommand, folder: Path) -> None:
     """Each organization has a profile `default`."""
     for name in ("Acme", "Other"):
