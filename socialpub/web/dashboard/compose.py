@@ -361,7 +361,7 @@ def _account(
     body = accounts.to_body(row)
     return {
         "id": id,
-        "name": row["display_name"] or row["platform_account_id"],
+        "name": _name_account(data, row),
         "label": platform.label,
         "platform": platform.name,
         "profile": next((each["name"] for each in data.session.profiles if each["id"] == row["profile"]), ""),
@@ -383,6 +383,13 @@ def _account(
         "wrong": findings.wrong.get(id, ()),
         "warned": findings.warned.get(id, ()),
     }
+
+
+def _name_account(data: ComposeData, row: AccountRow) -> str:
+    """Return the account's name, with its id if another one there has the same name."""
+    name, id = row["display_name"] or row["platform_account_id"], row["platform_account_id"]
+    alike = [each for each in data.accounts if (each["platform"], each["display_name"]) == (row["platform"], name)]
+    return f"{name} ({id})" if any(each["platform_account_id"] != id for each in alike) else name
 
 
 def _unavailable_reason(call: RequestContext, row: AccountRow) -> str:

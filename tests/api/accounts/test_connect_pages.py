@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import re
 from collections.abc import Callable
@@ -82,6 +83,22 @@ def test_login_choices_can_be_made_again_after_a_reload_or_choice(office: Connec
     assert len(office.rows()) == 1
     office.server.skip(600)
     assert error_of(office.browser.get(html.unescape(again)))["rule"] == "connect.state"
+
+
+def test_accounts_of_one_name_are_told_apart(office: ConnectSession) -> None:
+    office.login_exists(pages=3)
+    pages = office.server.lab.lab.fake("facebook").pages.pages
+    first, second, third = list(pages)[-3:]
+    for page in (first, second):
+        pages[page] = dataclasses.replace(pages[page], name="Bakery")
+    back = office.visit(office.start())
+    shown = office.browser.get("/connect/facebook/callback", params=back).text
+    assert [page in shown for page in (first, second, third)] == [True, True, False]
+    for choice in re.findall(r'name="choice" value="(\w+)"', shown):
+        office.browser.get("/connect/facebook/callback", params={"state": back["state"], "choice": choice})
+    for path in ("/accounts", "/compose"):
+        shown = office.browser.get(path, headers=HTML).text
+        assert [page in shown for page in (first, second, third)] == [True, True, False], path
 
 
 def test_choices_are_shown_to_the_session_that_logged_in_alone(office: ConnectSession) -> None:
