@@ -9,6 +9,7 @@ from __future__ import annotations
 import email.utils
 import logging
 import threading
+from urllib.parse import urlsplit
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
@@ -72,12 +73,13 @@ def is_confirmed_upstream(service: AppContext) -> bool:
 
 
 def _list_hosts(service: AppContext) -> list[str]:
-    """List the addresses of platforms with connected accounts, or of all enabled ones."""
+    """List an address per host of the platforms with accounts, or of all enabled ones."""
     enabled = [name for name in platforms.CONNECTORS if service.sites[name].enabled]
     used = service.read(_list_connected_platforms).result()
     sites = [service.sites[name] for name in [name for name in enabled if name in used] or enabled]
     values = [value for site in sites for value in site.model_dump().values() if isinstance(value, str)]
-    return list(dict.fromkeys(value for value in values if value.startswith(("http://", "https://"))))
+    urls = [value for value in values if value.startswith(("http://", "https://"))]
+    return list({urlsplit(url).netloc: url for url in reversed(urls)}.values())
 
 
 def _list_connected_platforms() -> set[str]:
