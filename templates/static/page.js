@@ -63,16 +63,17 @@ let release = null; // while a button is pressed
 function hold() {
   if (!release) released = new Promise((resolve) => (release = resolve)); // a second finger is part of the same press
 }
-function letGo() {
-  if (release) release();
+function letGo(event) {
+  if (event.buttons || !release) return;
+  setTimeout(release); // after the click
   release = null;
 }
 document.addEventListener("pointerdown", hold, true);
-for (const end of ["pointerup", "pointercancel", "pointermove", "keydown"])
-  document.addEventListener(end, (event) => event.buttons || setTimeout(letGo), true); // after the click
+for (const end of ["pointerup", "pointercancel", "pointermove", "keydown"]) document.addEventListener(end, letGo, true);
 
 // A page whose content changes by itself is requested again while it is visible: every ten seconds, and sooner while
-// something is being published. Parts that differ are replaced, except one that has the focus, an open menu or a chosen post: it waits.
+// something is being published. Parts that differ are replaced, except one that has the focus, an open menu or a chosen
+// post: it waits.
 const REFRESH_MS = 10000;
 const PROGRESS_MS = 1000;
 const isUsed = (part) => part.contains(document.activeElement) || part.querySelector("details[open], input:checked");
