@@ -47,7 +47,8 @@ def test_accounts_are_listed_as_the_api_shows_them(ask: Ask, run: RunCommand) ->
     assert ask("account", "list", "--profile", second) == [made[1]]
     assert ask("account", "list", "--platform", "bluesky") == [made[0], made[2]]
     assert ask("account", "list", "--status", "revoked") == []
-    assert ask("account", "list", "--org", other, "--profile", hers) == []
+    elsewhere = run("--json", "account", "list", "--org", other, "--profile", hers)
+    assert (elsewhere.code, elsewhere.error["code"]) == (3, "not_found")
     assert "do-not-show" not in run("account", "list", "--json").out
 
 

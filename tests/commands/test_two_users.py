@@ -190,6 +190,7 @@ def test_no_command_of_root_takes_the_data_from_the_service(
     assert list(data.glob("master.key.*"))
     (data / "master.key").unlink()
     root("keys forget", "--yes")
+    is_served(data)
     root("move")
     root("move", "--back")
     is_served(data)
