@@ -98,6 +98,6 @@ def test_the_keyboard_alone_types_an_app_in(tab: BrowserTab, office: ConnectSess
             tab.press("Tab")
         assert tab.ask("getComputedStyle(document.activeElement).outlineWidth") == "3px"
         tab.page.keyboard.type(typed)
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         tab.press("Enter")
     assert "Threads accepts this app." in tab.text(".notice")

@@ -135,7 +135,7 @@ def test_a_draft_is_saved_while_it_is_written_and_survives_a_crash(
     tab.page.locator("#unsaved").wait_for()
     check_page(tab, "compose-restore")
     tab.page.unroute("**/drafts")
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         tab.page.locator("#restore").click()
     assert tab.ask("document.querySelector('#text').value") == "Our summer menu: soups"
     wait_for(tab, "#saved", "Draft saved")
@@ -407,7 +407,7 @@ def test_a_post_is_written_and_sent_by_keyboard_alone(server: AppServer, alice: 
     go_to(f"[id='to-{second}']")
     go_to("#now")
     go_to("button[value=send]")
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         tab.press("Enter")
     (post,) = server.rows(Post)
     assert tab.ask("location.pathname") == f"/posts/{post['id']}"
@@ -561,7 +561,7 @@ def test_a_form_is_sent_with_the_files_being_uploaded(
     wait_for(tab, "#saved", "Not sent: a file is missing")
     held = begin_upload(tab, uploads, 64)
     tab.page.locator("button[value=send]").click()
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         held.continue_()
     (post,) = server.rows(Post)
     assert len(json.loads(post["media"])) == 1
@@ -639,7 +639,7 @@ def test_a_session_that_ends_while_somebody_writes_takes_nothing_with_it(
     tab.fill(text="Half a sentence")
     wait_for(tab, ".count", "15 of 300")
     server.clock.skip(400 * 86_400)
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         tab.page.locator("button[value=check]:visible").click()
     assert "Your session has ended" in tab.text("main")
     tab.fill(email=EMAIL, password=PASSWORD)

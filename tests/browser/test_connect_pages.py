@@ -156,6 +156,6 @@ def test_the_keyboard_alone_connects(tab: BrowserTab, open_: Callable[[str], Con
             break
     assert tab.ask("document.activeElement.id") == "go"
     assert tab.ask("getComputedStyle(document.activeElement).outlineWidth") == "3px"
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         tab.press("Enter")
     assert tab.ask("location.origin") == office.server.lab.origin("threads")

@@ -71,7 +71,7 @@ def rows(world: DashboardWorld, table: str, **wanted: object) -> list[dict[str, 
 
 def press(tab: BrowserTab, words: str) -> None:
     """A button or link by what it says, which leads to a page."""
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         tab.page.locator(f"main :is(a, button):visible:has-text('{words}')").first.click()
 
 
@@ -232,7 +232,7 @@ def _next_form(tab: BrowserTab, world: DashboardWorld, address: str, done: set[s
 
 
 def _send(tab: BrowserTab, place: int) -> None:
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         tab.page.evaluate(SEND, place)
 
 

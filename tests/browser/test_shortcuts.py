@@ -20,7 +20,7 @@ def schedule(alice: Person, text: str, minute: int) -> str:
 
 def go(tab: BrowserTab, *keys: str) -> None:
     """Press keys of which the last one leads to another page."""
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         for key in keys:
             tab.press(key)
 
@@ -45,7 +45,7 @@ def test_shortcuts_lead_to_pages_and_posts_but_not_from_fields(
     go(tab, "Enter")
     assert tab.text(".pubs .text").startswith("Tulips")
     tab.page.locator("#status").select_option("published")  # the filters keep what is sought
-    with tab.page.expect_navigation():
+    with tab.page.expect_event("load"):
         tab.page.get_by_role("button", name="Filter").click()
     assert tab.ask("new URL(location).searchParams.get('q')") == "tulip"
     tab.show(f"{server.url}/posts", width=1280)

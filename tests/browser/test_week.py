@@ -50,7 +50,7 @@ class Mouse:
 
     def follow(self, found: Locator | str) -> None:
         """Use a link or a button, by its name or itself, and wait for the page that it leads to."""
-        with self.page.expect_navigation():
+        with self.page.expect_event("load"):
             self.activate(self._named(found))
 
     def _named(self, found: Locator | str) -> Locator:
@@ -83,7 +83,7 @@ class Mouse:
         self.write(f"[id='{box.get_attribute('id')}']", alt)
 
     def move_a_day_on(self, to: datetime) -> None:
-        with self.page.expect_navigation():
+        with self.page.expect_event("load"):
             self.page.drag_and_drop(".entry[draggable=true]", f"[data-day='{to:%Y-%m-%d}'] [data-drop='{to:%H}']")
 
 

@@ -58,7 +58,7 @@ class BrowserTab:
 
     def click(self, selector: str) -> None:
         """Press a link or button, and wait for the page that it leads to."""
-        with self.page.expect_navigation():
+        with self.page.expect_event("load"):
             self.page.locator(selector).first.click()
 
     def reload(self) -> None:
