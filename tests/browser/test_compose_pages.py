@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import FilePayload, Route
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Account, Media, Post, PostDraft
@@ -511,10 +511,10 @@ def uploads(server: AppServer, alice: Person, tab: BrowserTab) -> Iterator[list[
 
 
 def begin_upload(tab: BrowserTab, held: list[Route], width: int) -> Route:
-    """The held upload of a picture of its own."""
+    """Start to upload a new picture; return the request, which is held."""
     content, before = make_picture("PNG", (width, 48)), len(held)
-    file = {"name": f"{width}.png", "mimeType": "image/png", "buffer": content}
-    tab.page.locator("#many").set_input_files(file)  # type: ignore[arg-type]
+    file = FilePayload(name=f"{width}.png", mimeType="image/png", buffer=content)
+    tab.page.locator("#many").set_input_files(file)
     wait_until(lambda: tab.ask("true") and len(held) > before)
     return held[-1]
 

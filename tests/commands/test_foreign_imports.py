@@ -87,7 +87,7 @@ def test_a_postiz_list_is_tried_first_then_imported_once_and_undone(run: RunComm
     assert run_export(run)[0]["status"] == "queued"
     with closing(sqlite3.connect(folder / "socialpub.db")) as connection, connection:
         connection.execute("UPDATE post SET status = 'published'")
-    kept = run("import", *line, "--undo", "--json")  # is told as the undo will find it
+    kept = run("import", *line, "--undo", "--json")  # a dry run counts what the undo would keep
     assert (kept.json["canceled"], kept.json["kept"], "kept: No post" in kept.err) == (0, 1, True)
     assert run_import(run, *line, "--undo", "--yes")["kept"] == 1
     with closing(sqlite3.connect(folder / "socialpub.db")) as connection, connection:

@@ -57,6 +57,14 @@ def load(scope: Scope) -> DashboardSession | None:
     )
 
 
+def load_current(scope: Scope) -> DashboardSession:
+    """Load the dashboard state of a session. Raises ApiError `unauthenticated` if it has ended."""
+    found = load(scope)
+    if found is None:
+        raise ApiError("unauthenticated")
+    return found
+
+
 def load_saved_form(scope: Scope, page: str) -> dict[str, str]:
     """Return the form fields saved on this page when the previous session ended."""
     form = Session.select(Session.kept).where(Session.id == scope.session).scalar()

@@ -118,9 +118,9 @@ async def _show_item(call: RequestContext, named: Form) -> HandlerResponse:
     """Show the form of a draft or queued post, or if it is closed, its own page."""
 
     def read() -> tuple[EditedItem, bool, Form, FieldMessages]:
-        session = dashboard_session.load(call.scope)
+        session = dashboard_session.load_current(call.scope)
         item = edited_items.load(call.scope, named)
-        if session is None or item is None:
+        if item is None:
             raise ApiError("unauthenticated")
         fields, notes = edited_items.fill_form(item, session.zone)
         return item, edited_items.is_open(call.service, item, call.scope), fields, notes
@@ -206,9 +206,7 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
 
 
 def _load(call: RequestContext, given: Form) -> ComposeData:
-    session = dashboard_session.load(call.scope)
-    if session is None:
-        raise ApiError("unauthenticated")
+    session = dashboard_session.load_current(call.scope)
     groups = account_groups.load(call.scope.organization)
     typed = _start_form(call, given, groups)
     named_item = {name: typed.get(name) or call.request.args.get(name) or "" for name in ("draft", "post")}

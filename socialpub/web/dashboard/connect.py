@@ -28,13 +28,11 @@ CALLBACK_PARAMETERS = {
 async def show_form(call: RequestContext) -> HandlerResponse:
     """GET /connect/{platform}: a link to the platform, or a form with the fields that it needs.
 
-    Without a `profile` that is the chosen one, or the only one; else it is chosen at the accounts first.
+    Without `profile`: the profile selected in the menu, or the only one; otherwise redirect to the list of accounts.
     """
     platform, args = _enabled_platform(call), _read_query(call, "handle")
     if "profileId" not in args:
-        session = await call.service.read(lambda: dashboard_session.load(call.scope))
-        if session is None:
-            raise ApiError("unauthenticated")
+        session = await call.service.read(lambda: dashboard_session.load_current(call.scope))
         if session.profile is None and len(session.profiles) > 1:
             return redirect("/accounts#connect")
         args["profileId"] = (session.profile or session.profiles[0])["id"]

@@ -128,9 +128,7 @@ async def _store(call: RequestContext, file: IncomingFile) -> ApiError | None:
     """Store one file for the chosen profile, or return why it is refused."""
 
     def read() -> tuple[bool, MediaFields]:
-        session = dashboard_session.load(call.scope)
-        if session is None:
-            raise ApiError("unauthenticated")
+        session = dashboard_session.load_current(call.scope)
         profile = {"profileId": session.profile["id"]} if session.profile else {}
         query = validation.parse_object(MediaQuery, {"limit": 1, "sha256": file.sha256, **profile})
         is_known = bool(library.load_page(call.service, call.scope, query)["data"])

@@ -390,7 +390,7 @@ def test_paused_publishing_is_notified_at_once_and_the_rest_after_it(
 def test_a_pause_that_goes_on_is_told_once(world: RequestCast, slack: WebhookReceiver) -> None:
     on_slack(world.alice, slack)
     server = world.server
-    with paused(server.service, server.lab.lab):  # the second is none of its own
+    with paused(server.service, server.lab.lab):  # the second reason starts no other pause
         server.service.write(lambda tx: instance.pause(server.service, tx, instance.DAMAGED)).result()
     (text,) = slack_texts(slack, 1)
     assert "Its clock cannot be trusted" in text

@@ -52,7 +52,7 @@ class DashboardWorld:
             return database.execute(statement, values).fetchall()
 
     def pause(self) -> contextlib.AbstractContextManager[None]:
-        """The clock is in doubt; whoever looks may end it."""
+        """Pause publishing for a doubtful clock; a user can end the pause."""
         return paused(self.service, self.lab.lab)
 
 

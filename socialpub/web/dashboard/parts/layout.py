@@ -99,9 +99,7 @@ def _read_all(
     call: RequestContext, read: Callable[[DashboardSession], Mapping[str, Any]]
 ) -> tuple[DashboardSession, Mapping[str, Any]]:
     """Read the session, the saved form and the page's data."""
-    found = dashboard_session.load(call.scope)
-    if found is None:
-        raise ApiError("unauthenticated")
+    found = dashboard_session.load_current(call.scope)
     filled = dashboard_session.load_saved_form(call.scope, call.request.path) if call.request.args.get("kept") else {}
     return found, {"filled": filled, **read(found)}
 
