@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -142,10 +143,31 @@ SLOWEST_FILES = (
 )
 
 
+MATRIX_SHARE = 3
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _mark_matrix_cases(items)
     here, counts = Path(__file__).parent, Counter(item.path for item in items)
     places = {here / name: place for place, name in enumerate(SLOWEST_FILES)}
     items.sort(key=lambda item: (places.get(item.path, len(SLOWEST_FILES)), -counts[item.path]))
+
+
+def _mark_matrix_cases(items: list[pytest.Item]) -> None:
+    """Mark as slow all but one in MATRIX_SHARE of the cases of each test that has the mark `matrix`.
+
+    Tests that repeat one thing for each platform or fault begin at different cases, so that each platform is in some.
+    """
+    matrices: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("matrix"):
+            matrices.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, cases in matrices.items():
+        first = zlib.crc32(name.encode()) % min(MATRIX_SHARE, len(cases))
+        for place, case in enumerate(cases):
+            if place % MATRIX_SHARE != first:
+                case.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

@@ -219,6 +219,7 @@ def _cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 30)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("hurt", "said"),
     [
@@ -330,6 +331,7 @@ def test_other_files_in_the_folder_are_left_alone(timed: AppServer) -> None:
     assert {"mine.zip", "socialpub-before-upgrade.zip"} < set(made)
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_used_is_told_and_tried_again(
     make_server: Callable[..., AppServer],
     tmp_path: Path,

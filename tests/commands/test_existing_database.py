@@ -46,6 +46,7 @@ def test_a_command_does_not_migrate(run: RunCommand, older: Path, command: tuple
     assert schema(older) == before
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("command", [*COMMANDS, ("migrate",)], ids=" ".join)
 def test_a_command_does_not_run_beside_an_older_server(
     run: RunCommand,

@@ -71,6 +71,7 @@ def in_place_of(path: Path, *, a_folder: bool) -> None:
 # --- At the start ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @both
 @pytest.mark.parametrize("name", ["socialpub.db", "socialpub.db.write", "master.key", "socialpub.toml"])
 def test_a_folder_in_place_of_a_file_is_named(run: RunCommand, used: Path, command: tuple[str, ...], name: str) -> None:
@@ -208,6 +209,7 @@ def roots(used: Path) -> Iterator[Path]:
         yield place
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_user_is_said_to_be_that(roots: Path) -> None:
     nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
     skip_without(*nobody, sys.executable, "-c", "import socialpub, click", cwd=roots, env=command_environment())

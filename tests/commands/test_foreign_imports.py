@@ -122,6 +122,7 @@ def test_what_is_no_export_is_refused_and_writes_nothing(run: RunCommand, folder
     assert (ended.code, "error" in ended.json) == (3, True), ended.err
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("post", [{}, 5, None, {"id": "x", "state": "QUEUE"}, {"id": "x", "status": "SCHEDULED"}])
 @pytest.mark.parametrize("name", ["postiz", "mixpost"])
 def test_a_row_that_is_no_post_is_a_problem_of_its_line(run: RunCommand, folder: Path, name: str, post: Any) -> None:

@@ -139,6 +139,7 @@ def test_after_a_clean_stop_no_look_is_owed(start: Start, large: Path) -> None:
     assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_commands_between_two_runs_are_no_change_from_outside(
     start: Start, ask: AskCommand, run: RunCommand, large: Path
 ) -> None:
@@ -174,6 +175,7 @@ def test_after_a_kill_the_file_is_looked_at_while_publishing_goes_on(start: Star
     assert server.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "happened",
     ["the machine went down", pytest.param("the file was changed since the server stopped", marks=pytest.mark.slow)],
@@ -299,6 +301,7 @@ def break_a_name_in_the_schema(path: Path) -> None:
         connection.execute("UPDATE sqlite_schema SET name = CAST(x'69C161' AS TEXT) WHERE name = 'account'")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("hurt", [cut_off, break_the_schema, break_a_name_in_the_schema, break_an_account])
 def test_a_large_file_that_is_seen_to_be_damaged_is_refused(
     hurt: Callable[[Path], None], run: RunCommand, large: Path

@@ -60,6 +60,7 @@ NEXT = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("point", "after"), NEXT)
 def test_a_killed_backup_leaves_nothing_after_the_next_command(
     point: str, after: str, house: Path, tmp_path: Path

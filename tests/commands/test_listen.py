@@ -239,6 +239,7 @@ def test_data_of_ones_own_to_one_endpoint_that_refuses_it(
     assert run("trigger", "post.failed", *options, "--data", "[1]").code == 2
 
 
+@pytest.mark.slow
 def test_types_endpoints_and_keys_that_are_not_there(server: AppServer, alice: Person, run: RunCommand) -> None:
     options = ("--url", server.url, "--key", alice.key)
     assert run("trigger", "post.gone", *options).code == 2

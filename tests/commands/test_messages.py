@@ -61,6 +61,7 @@ def agree(said: CommandResult, looked: CommandResult) -> list[str]:
     return here
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("reason", "status"), list(itertools.product(REASONS, STATUSES)))
 def test_status_and_doctor_say_the_same_of_a_server_that_does_not_run(
     run: RunCommand, data: Path, reason: str | None, status: str
@@ -133,6 +134,7 @@ def is_prose(ended: CommandResult) -> bool:
     return bool(lines) and not [line for line in lines if re.search(r'[{}\[\]]|"\w+":|^\w+  +\S', line)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("command", [("resume", "--after-restore"), ("status",), ("doctor", "--offline")])
 @pytest.mark.parametrize("reason", REASONS)
 def test_people_read_sentences_and_programs_json(
@@ -145,6 +147,7 @@ def test_people_read_sentences_and_programs_json(
     assert isinstance(run(*command, "--json").json, dict)
 
 
+@pytest.mark.slow
 def test_the_demo_says_for_each_platform_what_became_of_it(folder: Path) -> None:
     ended = run_command("demo", "--once", "--port", "0", cwd=folder)
     assert ended.code == 0

@@ -257,6 +257,7 @@ def curled(line: str, key: str) -> dict[str, Any]:
         return dict(api.post("/v1/posts", content=body, timeout=60).json())
 
 
+@pytest.mark.slow
 def test_demo_prints_links_and_commands_for_a_text_an_image_and_a_video(start: Start, folder: Path) -> None:
     demo = start("demo", "--port", "0")
     told = demo.told("Ctrl-C stops the server")
@@ -283,6 +284,7 @@ def test_demo_prints_links_and_commands_for_a_text_an_image_and_a_video(start: S
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_demo_opens_onto_days_that_were_lived_and_days_to_come(start: Start, folder: Path) -> None:
     demo = start("demo", "--port", "0", "--data-dir", "data")
     assert demo.told("Ctrl-C stops the server").endswith("; data stays until the next demo in it.\n")

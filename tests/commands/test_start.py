@@ -102,6 +102,7 @@ def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(
         assert connection.execute("SELECT epoch FROM instance").fetchone() == (1,)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("command", [SERVE, CREATE])
 @pytest.mark.parametrize("before", [lambda folder: None, served_before], ids=["tokens", "served before"])
 @pytest.mark.parametrize("where", ["master.key", "security.encryption_keys"])
@@ -156,6 +157,7 @@ def cut_off_the_end(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-12_000])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("damage", [overwrite_the_header, overwrite_the_middle, cut_off_the_end])
 @pytest.mark.parametrize("command", [SERVE, CREATE])
 def test_a_damaged_database_is_refused_and_not_touched(

@@ -138,6 +138,7 @@ CLOSED: list[tuple[str, Hurt, str, str]] = [  # what `serve` says, and what othe
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("hurt, served, others", [case[1:] for case in CLOSED], ids=[case[0] for case in CLOSED])
 def test_what_its_user_may_not_use_is_one_sentence_at_the_start(
     data: Path, hurt: Hurt, served: str, others: str
@@ -218,6 +219,7 @@ RUNNING: list[tuple[str, str, int, str, tuple[int, str]]] = [  # path, its mode,
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name, mode, words, uploaded", [case[1:] for case in RUNNING], ids=[c[0] for c in RUNNING])
 def test_lost_permissions_are_reported_while_running_and_cleared_later(
     data: Path,

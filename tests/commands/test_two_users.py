@@ -204,6 +204,7 @@ def test_no_command_of_root_takes_the_data_from_the_service(
     assert missing == set()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interpreter", "later")
 def test_a_database_that_root_migrates_stays_the_services(data: Path, run: RunCommand) -> None:
     os.chown(

@@ -65,6 +65,7 @@ def note(office: ConnectSession, sent: httpx.Response) -> str:
 # --- What is asked for -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", OAUTH)
 def test_each_page_says_what_the_console_asks_for(open_: Open, name: str) -> None:
     office = open_(name)
@@ -90,6 +91,7 @@ def test_what_is_no_platform_or_needs_no_app_has_no_page(open_: Open) -> None:
 # --- Typed in, and used at once --------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", OAUTH)
 def test_an_app_that_is_typed_in_connects_accounts_without_a_restart(open_: Open, name: str) -> None:
     office = open_(name)
@@ -103,6 +105,7 @@ def test_an_app_that_is_typed_in_connects_accounts_without_a_restart(open_: Open
     assert office.start().startswith(office.server.service.sites[name].authorize_url)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", OAUTH)
 def test_the_platform_is_asked_where_it_can_be_and_the_page_says_which(open_: Open, name: str) -> None:
     office = open_(name)

@@ -150,6 +150,7 @@ def test_pages_go_on_where_the_last_ended_and_lose_none_of_one_instant(
     assert seen == [f"a{number}" for number in reversed(range(8))]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "asked",
     [

@@ -93,6 +93,7 @@ def test_what_was_accepted_is_never_refused(world: RequestCast, over: threading.
         assert answer.result(60).json()["status"] == "published"
 
 
+@pytest.mark.slow
 def test_name_with_a_silent_server_does_not_block_other_lookups(world: RequestCast, over: threading.Event) -> None:
     """Fifty look-ups of one organization hang; another publishes, by a name that has to be resolved."""
     service, hanging = world.server.service, set()

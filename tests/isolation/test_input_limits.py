@@ -321,6 +321,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_largest_bodies_are_refused_with_a_short_answer(name: str, world: RequestCast) -> None:
     body = HOSTILE[name]

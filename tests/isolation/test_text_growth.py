@@ -157,6 +157,7 @@ def _deep() -> Iterator[None]:
     sys.setrecursionlimit(before)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_text_takes_quadratic_time(name: str) -> None:
     assert find_steep(FUNCTIONS[name], worst(name)) == []

@@ -127,6 +127,7 @@ def test_a_platform_makes_six_files_and_an_endpoint_one(copy: Path, before: dict
         assert added[f"socialpub/{name}"] == 2, name
 
 
+@pytest.mark.slow
 def test_the_demo_publishes_to_it(api: httpx.Client, demo: dict[str, Any]) -> None:
     assert {account["platform"] for account in demo["accounts"]} == {*CONNECTORS, "ninth"}
     content = {"targets": [{"platform": "ninth", "options": {"platform": "ninth"}}], "text": "Hello"}
@@ -160,6 +161,7 @@ def test_the_api_its_description_and_the_pages_know_it(api: httpx.Client) -> Non
         assert words in api.get(path).text
 
 
+@pytest.mark.slow
 def test_an_owner_connects_an_account_of_it_in_the_browser(demo: dict[str, Any]) -> None:
     with httpx.Client(base_url=demo["url"], trust_env=False, follow_redirects=True, timeout=60) as browser:
         form = {"csrf_token": hide_directives(browser.get("/login").text, "csrf_token"), "next": "/connect/ninth"}
@@ -175,6 +177,7 @@ def test_an_owner_connects_an_account_of_it_in_the_browser(demo: dict[str, Any])
         assert agreed.url.path == "/connect/ninth/done"
 
 
+@pytest.mark.slow
 def test_an_endpoint_answers_and_is_in_the_pages_about_the_api(demo: dict[str, Any]) -> None:
     with httpx.Client(base_url=demo["url"], trust_env=False, follow_redirects=True, timeout=60) as browser:
         page = browser.get("/login").text
@@ -218,7 +221,7 @@ TABLES = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("chosen", "paths", "least"), TABLES)
 def test_the_tests_of_every_platform_pass_with_nine(copy: Path, chosen: str, paths: str, least: int) -> None:
-    said = run_tests(copy, "-m", "not slow", "-k", chosen, *paths.split())
+    said = run_tests(copy, "-m", "matrix or not slow", "-k", chosen, *paths.split())
     counted = re.search(r"(\d+) passed", said)
     assert counted is not None, said
     assert int(counted[1]) >= least

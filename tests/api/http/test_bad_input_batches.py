@@ -55,6 +55,7 @@ MODES: dict[str, tuple[Part, bool]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("mode", MODES)
 def test_one_bad_target_or_a_bad_mode_refuses_the_whole_batch(mode: str, world: RequestCast) -> None:
     """Also beside a good target, on either side of it; and it is the same to publish as to validate."""

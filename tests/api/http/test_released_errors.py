@@ -63,6 +63,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[ApiErro
     gc.enable()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_is_freed_with_its_response(name: str, alice: Person, errors: list[weakref.ref[ApiError]]) -> None:
     status, request = REFUSED[name]

@@ -60,6 +60,7 @@ def test_what_is_not_settled_is_202_queued_and_the_row_tells_the_end(narrow: Req
 OPEN, DONE, FAILED = ("validated", "publishing"), "published", ("failed", "rejected", "canceled")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("mix", list(itertools.product(["open", "done", "failed"], repeat=3)), ids="-".join)
 def test_only_a_failure_makes_a_batch_look_failed(mix: tuple[str, ...], narrow: RequestCast) -> None:
     states = {"open": OPEN[1], "done": DONE, "failed": FAILED[mix.count("failed") % 3]}

@@ -48,6 +48,7 @@ def test_a_settled_batch_leaves_no_fetched_files(server: AppServer, alice: Perso
     assert [path for path in (server.home / "fetched").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("status", [301, 403, 404, 410, 500])
 def test_a_url_that_answers_otherwise_than_2xx_is_not_reachable(
     server: AppServer, alice: Person, shelf: FileServer, status: int
@@ -79,6 +80,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "name,how",
     # Inline media of no bytes are refused at once, with media.base64_invalid.
@@ -104,6 +106,7 @@ def test_a_file_above_the_cap_is_not_fetched_to_its_end(
 CUT = ("half of its length", "reset within the body", "silent within the body", "gzip cut short", "labelled br, plain")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", CUT)
 def test_a_file_that_was_not_read_to_its_end_is_not_published(
     server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch, name: str

@@ -48,6 +48,7 @@ def validate(person: Person, *media: Any) -> dict[str, Any]:
     return dict(answer.json()["results"][0])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_is_no_media_file_is_named_when_validating_and_publishing(
     alice: Person, shelf: FileServer, name: str
@@ -98,6 +99,7 @@ def test_a_status_says_what_it_means(alice: Person, shelf: FileServer, status: i
         assert f"The address answered with status {status}. {words}" in error["message"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("label", ["text/html", "application/octet-stream", "text/plain", "image/png", "nonsense"])
 def test_the_bytes_count_and_not_their_label(alice: Person, shelf: FileServer, label: str) -> None:
     url = shelf.put("/x", picture(), headers={"Content-Type": label})
@@ -138,6 +140,7 @@ def test_what_a_cover_address_sends_is_named_too(server: AppServer, alice: Perso
     assert "…/cover.jpg answered with a web page (text/html)" in error["message"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["image", "video"])
 @pytest.mark.parametrize("platform", "facebook instagram linkedin pinterest threads tiktok twitter".split())
 def test_each_platform_names_what_an_address_sent(

@@ -413,6 +413,7 @@ def test_a_receiver_that_is_down_is_tried_eight_times(world: RequestCast, slack:
     assert shown["active"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("status", [301, 400, 403, 404, 410])
 def test_a_refusal_is_final(world: RequestCast, slack: WebhookReceiver, status: int) -> None:
     slack.answer = lambda got: status
@@ -423,6 +424,7 @@ def test_a_refusal_is_final(world: RequestCast, slack: WebhookReceiver, status: 
     assert [got.path for got in slack.got] == [SLACK]  # no redirect is followed
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "said",
     [
@@ -448,6 +450,7 @@ def test_whoever_asks_to_be_left_alone_for_a_while_is(
     assert [row["status"] for row in wait_for_notices(world.server)] == ["succeeded"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("asked", ["NaN", "Infinity", "-1e999", "1e999", "true", '"soon"', "-5"])
 def test_a_wait_that_is_no_number_of_seconds_is_none(world: RequestCast, slack: WebhookReceiver, asked: str) -> None:
     said = ReceiverResponse(429, b'{"retry_after": %b}' % asked.encode())

@@ -133,6 +133,7 @@ def test_a_collector_gets_them(server: AppServer, alice: Person) -> None:
     assert b"ours" in got.body
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_away_holds_nobody_up(server: AppServer, alice: Person) -> None:
     with export_traces(Settings(tracing={"endpoint": "http://127.0.0.1:9/v1/traces", "ratio": 1})):  # type: ignore[arg-type]
         publish(alice)

@@ -169,6 +169,7 @@ def test_a_thread_that_answers_a_post_stays_in_its_thread(threads: ThreadServer)
 # --- A piece that is missing -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("platform", THREADED)
 @pytest.mark.parametrize("place", [1, 3, 5])
 def test_a_missing_piece_stops_those_after_it_until_it_is_retried(
@@ -378,6 +379,7 @@ REFUSED: tuple[tuple[Any, str, str], ...] = (
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("where", ["", "targets.0."])
 @pytest.mark.parametrize(("thread", "rule", "code"), REFUSED, ids=[f"{rule} {code}" for _, rule, code in REFUSED])
 def test_a_thread_of_another_shape_is_refused(

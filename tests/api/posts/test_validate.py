@@ -103,6 +103,7 @@ def test_a_mismatch_names_its_target_and_both_platforms(field: str, world: Reque
     assert world.alice.bluesky in message
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("case", BATCH_RULES, ids=str)
 def test_what_refuses_the_request_itself_refuses_it_here_too(
     case: RefusedRequest, world: RequestCast, monkeypatch: pytest.MonkeyPatch

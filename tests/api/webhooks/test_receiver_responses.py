@@ -75,6 +75,7 @@ def waited(world: RequestCast, sink: WebhookReceiver, first: ReceiverResponse) -
     return float((row["next_attempt_at"] - now) / 1000)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("status", [429, 500, 503])
 @pytest.mark.parametrize(
     ("form", "least"),

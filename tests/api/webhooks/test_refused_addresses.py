@@ -111,6 +111,7 @@ def test_none_of_the_table_is_called_by_a_sample(guarded: AppServer, alice: Pers
 # --- Names ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.8", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1"])
 def test_a_name_that_leads_inside_is_neither_registered_nor_called(
     guarded: AppServer, alice: Person, address: str
@@ -193,6 +194,7 @@ def test_an_open_a_closed_and_a_silent_port_inside_look_the_same(
     assert sink.got == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_to_the_inside_is_not_followed(
     make_server: Callable[..., AppServer], sink: WebhookReceiver, status: int

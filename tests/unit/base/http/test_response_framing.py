@@ -77,6 +77,7 @@ KEPT = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("slowly", [False, True])
 @pytest.mark.parametrize("name", KEPT)
 def test_an_answer_ends_where_it_says_and_its_connection_goes_on(

@@ -23,6 +23,7 @@ def server() -> Iterator[OddServer]:
     transport.close_idle(0)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("odd", ODD_RESPONSES, ids=lambda odd: odd.name)
 def test_status_and_headers_stay_whatever_becomes_of_the_body(server: OddServer, odd: OddResponse) -> None:
     with outbound.HttpClient(POLICY, lambda: 5000) as http:
@@ -57,6 +58,7 @@ WHY = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", WHY)
 def test_it_says_why_the_body_is_missing(server: OddServer, name: str) -> None:
     odd = next(odd for odd in ODD_RESPONSES if odd.name == name)

@@ -46,6 +46,7 @@ def test_what_threads_have_freed_goes_back() -> None:
     assert int(done.stdout) > 50_000_000
 
 
+@pytest.mark.slow
 def test_a_server_gives_back_on_a_timer(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
     given = threading.Event()
     monkeypatch.setattr(malloc, "trim", given.set)

@@ -55,6 +55,7 @@ def account(holder: TokenAccount) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.matrix
 @each(PERMISSIONS)
 def test_refused_permission_ends_the_post_and_marks_the_account(holder: TokenAccount, way: str) -> None:
     assert "attention" not in account(holder)
@@ -72,6 +73,7 @@ def test_refused_permission_ends_the_post_and_marks_the_account(holder: TokenAcc
     assert "attention" not in account(holder)
 
 
+@pytest.mark.matrix
 @each(TOKENS)
 def test_a_refused_token_ends_the_account(holder: TokenAccount, way: str) -> None:
     set_responses(holder, TOKENS[way])

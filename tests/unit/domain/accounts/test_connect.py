@@ -57,6 +57,7 @@ both_ways = pytest.mark.parametrize("office", ["twitter", "bluesky"], indirect=T
 # --- There and back ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 def test_an_account_connects_and_can_be_seen_without_a_secret(office: ConnectSession) -> None:
     made = office.login_exists()
     answer = office.connect()
@@ -96,6 +97,7 @@ def test_the_browser_is_sent_with_everything_that_the_platform_wants(office: Con
     assert str(APP["client_secret"]) not in url
 
 
+@pytest.mark.matrix
 def test_connecting_again_keeps_the_id(office: ConnectSession) -> None:
     office.login_exists()
     first, second = office.connect(), office.connect()
@@ -214,6 +216,7 @@ def test_a_code_that_the_platform_refuses_is_a_424_in_its_words(office: ConnectS
     refused_state(office, code=back["code"], state=back["state"])
 
 
+@pytest.mark.matrix
 def test_a_spent_code_is_refused(office: ConnectSession) -> None:
     office.login_exists()
     first = office.visit(office.start())
@@ -246,6 +249,7 @@ def test_a_wrong_app_secret_is_the_operators_to_mend(office: ConnectSession, mon
     assert f"platforms.{office.name}.client_secret" in error_of(answer)["remediation"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("fault", ["reset_before", "reset_after", "status:503", "html"])
 @both_ways
 def test_an_answer_that_never_comes_is_a_503_and_connects_nothing(office: ConnectSession, fault: str) -> None:
@@ -282,6 +286,7 @@ def test_no_secret_of_connecting_reaches_the_log(office: ConnectSession, caplog:
 # --- In the browser --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 def test_the_callback_page_connects(office: ConnectSession) -> None:
     office.login_exists()
     back = office.visit(office.start())
@@ -419,6 +424,7 @@ def test_an_attempt_of_a_session_that_has_ended_is_nobody_elses(office: ConnectS
 # --- Disconnecting ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 def test_disconnecting_erases_the_secret_and_revokes_where_possible(office: ConnectSession) -> None:
     office.login_exists()
     account = office.connect().json()
@@ -436,6 +442,7 @@ def test_disconnecting_erases_the_secret_and_revokes_where_possible(office: Conn
     assert (again.status_code, again.json()["id"], again.json()["status"]) == (200, account["id"], "active")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("fault", ["status:404", "status:500", "reset_after", "html"])
 @both_ways
 def test_a_platform_that_does_not_end_an_authorization_keeps_no_account(office: ConnectSession, fault: str) -> None:
@@ -489,6 +496,7 @@ def test_a_platform_that_is_switched_off_is_not_enabled(
     assert f"platforms.{OAUTH[0]}.enabled" in error["remediation"]
 
 
+@pytest.mark.matrix
 def test_no_secret_of_connecting_stands_in_the_database_or_an_event(office: ConnectSession) -> None:
     office.login_exists()
     back = office.visit(office.start())

@@ -128,6 +128,7 @@ def echo(holder: TokenAccount, html: bool) -> Any:
     return {"error": told, "detail": words, "title": words, "message": words, "access_token": held.access}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("html", [False, True])
 @pytest.mark.parametrize("status", [400, 403, 500])
 def test_a_platform_that_repeats_our_secrets_brings_them_nowhere(holder: TokenAccount, status: int, html: bool) -> None:

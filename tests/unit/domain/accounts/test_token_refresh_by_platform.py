@@ -117,6 +117,7 @@ def test_no_platform_is_left_out() -> None:
 # --- About to expire -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @each(RENEWABLE)
 def test_tokens_about_to_expire_are_renewed_ahead_of_time_once(holder: TokenAccount, way: str) -> None:
     row = WAYS[way]
@@ -152,6 +153,7 @@ def test_owner_is_warned_once_a_week_before_unrenewable_tokens_end(holder: Token
 # --- Expired, revoked ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @each()
 def test_expired_access_token_is_renewed_for_a_post_or_reported_once(holder: TokenAccount, way: str) -> None:
     row = WAYS[way]
@@ -166,6 +168,7 @@ def test_expired_access_token_is_renewed_for_a_post_or_reported_once(holder: Tok
         told_for_good(holder)
 
 
+@pytest.mark.matrix
 @each()
 def test_a_permission_that_was_taken_back_is_told_once(holder: TokenAccount, way: str) -> None:
     holder.revoke()
@@ -173,6 +176,7 @@ def test_a_permission_that_was_taken_back_is_told_once(holder: TokenAccount, way
     told_for_good(holder)
 
 
+@pytest.mark.matrix
 @each(RENEWABLE)
 def test_a_permission_that_was_taken_back_is_found_by_a_renewal_too(holder: TokenAccount, way: str) -> None:
     holder.revoke()
@@ -195,6 +199,7 @@ def told_for_good(holder: TokenAccount) -> None:
 # --- Not answered ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @one_of_each(AT_THE_LAB)
 @pytest.mark.parametrize("fault", ["reset_before", "status:503", "status:429", "html", "redirect_self"])
 def test_bad_weather_ends_no_account(holder: TokenAccount, way: str, fault: str) -> None:
@@ -209,6 +214,7 @@ def test_bad_weather_ends_no_account(holder: TokenAccount, way: str, fault: str)
     assert (holder.status(), holder.told()) == ("active", [])
 
 
+@pytest.mark.matrix
 @each(RENEWABLE)
 def test_lost_response_costs_nothing_while_the_access_token_lives(holder: TokenAccount, way: str) -> None:
     row = WAYS[way]
@@ -256,6 +262,7 @@ def ended(holder: TokenAccount, row: Way) -> None:
 # --- Killed ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @one_of_each(RENEWABLE)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_process_that_dies_while_it_renews_breaks_no_account_in_silence(
@@ -287,6 +294,7 @@ def test_a_process_that_dies_while_it_renews_breaks_no_account_in_silence(
 # --- Not written -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @each(RENEWABLE)
 def test_unwritable_new_tokens_are_used_and_written_later(
     holder: TokenAccount, way: str, monkeypatch: pytest.MonkeyPatch
@@ -315,6 +323,7 @@ def no_space(*_: Any) -> None:
 # --- Many at once ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @one_of_each(RENEWABLE)
 def test_fifty_renewals_at_once_ask_once(holder: TokenAccount, way: str) -> None:
     holder.until(WAYS[way].due or 0)
@@ -325,6 +334,7 @@ def test_fifty_renewals_at_once_ask_once(holder: TokenAccount, way: str) -> None
     assert holder.renewals() == 1
 
 
+@pytest.mark.matrix
 @one_of_each([name for name, way in WAYS.items() if way.need])
 def test_posts_that_need_new_tokens_at_once_make_one_call(holder: TokenAccount, way: str) -> None:
     holder.until(WAYS[way].need or 0)

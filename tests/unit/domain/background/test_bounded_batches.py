@@ -175,6 +175,7 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
     assert filed() == 120  # they have come since, and are too many to be left
 
 
+@pytest.mark.slow
 def test_a_server_files_in_each_round(server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "INDEX_BATCH", 20)
     schedule(server, alice, 1)

@@ -42,6 +42,7 @@ def test_hostile_files_are_refused_with_their_rule(tmp_path: Path, name: str) ->
     assert refusal(tmp_path, make()) == rule
 
 
+@pytest.mark.matrix
 @quickly
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_are_refused_with_their_rule(tmp_path: Path, name: str) -> None:
@@ -295,6 +296,7 @@ def test_a_word_in_metadata_makes_no_pdf(tmp_path: Path) -> None:
     assert refusal(tmp_path, commented(picture(), b"Made from a draft in %PDF-1.7")) == ""
 
 
+@pytest.mark.slow
 def test_what_the_reader_says_beside_the_rule_is_shown(tmp_path: Path) -> None:
     with pytest.raises(ApiError) as caught:
         measured(tmp_path, FILES["JPEG and ZIP"][0]())

@@ -227,6 +227,7 @@ def test_posts_of_one_millisecond_are_ordered_by_id_across_pages(server: AppServ
         assert list(itertools.chain(*list_pages(alice, query))) == sorted(posts, reverse=True)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("query", ["limit=17", "limit=40&status=published,failed", "limit=25&q=hello", "limit=25&q=he"])
 def test_many_posts_are_walked_while_others_are_added(server: AppServer, alice: Person, query: str) -> None:
     posts = insert_rows(server, alice, *[{"status": "published" if step % 2 else "failed"} for step in range(200)])

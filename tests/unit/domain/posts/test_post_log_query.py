@@ -169,6 +169,7 @@ def filters(draw: st.DrawFn) -> PostFilter:
     )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "few, candidates", [(0, 0), (0, 2000), (20, 5), (20_000, 2000)], ids=["phrase", "thin", "either", "as it is"]
 )

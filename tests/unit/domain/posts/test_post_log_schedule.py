@@ -309,6 +309,7 @@ def _batch(rows: list[dict[str, Any]]) -> str:
     return str(max(set(batches), key=batches.count))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("few, sought", [(0, 0), (20, 5), (20_000, 2000)], ids=["walked", "either", "as it is"])
 @pytest.mark.parametrize("probes", [1, pytest.param(5, marks=pytest.mark.slow), 56])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -14,6 +14,7 @@ from tests.support.odd_responses import ODD_RESPONSES, OddServer
 LATE, OTHERS = "silent within the body", ("as usual", "half of its length", "gzip cut short", "2 MB")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", [LATE, *OTHERS])
 def test_only_a_body_that_does_not_come_in_time_counts_as_silence(server: AppServer, name: str) -> None:
     upstream = OddServer(lambda _: (200, {}, b"{}"))

@@ -22,6 +22,7 @@ def holder(
     outbound.close_idle(0)
 
 
+@pytest.mark.matrix
 def test_ten_posts_of_an_account_need_a_few_connections(holder: TokenAccount) -> None:
     made: list[tuple[str, int]] = []
 

@@ -41,6 +41,7 @@ def ledger(server: AppServer) -> list[tuple[str, str | None]]:
     return [(entry.kind, entry.text) for entry in server.lab.lab.ledger.posts()]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", FAULT_KINDS)
 def test_a_fault_on_the_comment_doubles_neither(
     server: AppServer, alice: Person, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -64,6 +65,7 @@ def test_a_comment_that_is_refused_is_a_warning(server: AppServer, alice: Person
     assert ledger(server) == [("post", "main")]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("point", ["after_intent", "after_reply", "before_result"])
 def test_a_bug_around_the_comment_doubles_neither(server: AppServer, alice: Person, point: str) -> None:
     fault_injection.plan(f"comment.{point}=raise@1")

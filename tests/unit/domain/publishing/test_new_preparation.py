@@ -42,6 +42,7 @@ LOST = [  # the call that uploads, the one that fails, how often, and what is sa
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("platform", "upload", "operation", "times", "status", "body"), LOST)
 def test_a_video_that_the_platform_has_lost_is_uploaded_again(
     connect_account: Callable[..., TokenAccount],

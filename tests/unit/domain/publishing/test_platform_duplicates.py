@@ -65,6 +65,7 @@ def entries(server: AppServer, name: str) -> list[Any]:
     return server.lab.lab.ledger.entries("linkedin" if name == "member" else name)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", NAMES)
 def test_a_duplicate_of_what_an_earlier_attempt_made_is_that_post(server: AppServer, ann: Person, name: str) -> None:
     lose(server, name)
@@ -86,6 +87,7 @@ def test_a_duplicate_of_another_post_is_refused_and_bound_to_nothing(server: App
     assert [row["remote"] for row in server.rows(Intent, post=second["postId"])] == [None]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", NAMES)
 def test_duplicate_of_another_post_stays_one_after_an_ineffective_send(
     server: AppServer, ann: Person, name: str
@@ -101,6 +103,7 @@ def test_duplicate_of_another_post_stays_one_after_an_ineffective_send(
     assert len(entries(server, name)) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", NAMES)
 def test_what_cannot_be_looked_for_stays_unknown(server: AppServer, ann: Person, name: str) -> None:
     lose(server, name)

@@ -60,6 +60,7 @@ ONE_FAULT = [(platform, kind + DETAILS.get(kind, "")) for platform in CLASSES fo
 NO_EFFECT = {name for name, kind in FAULT_KINDS.items() if not kind.effect}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("platform, fault", ONE_FAULT, ids=lambda value: str(value))
 def test_one_fault_neither_loses_nor_doubles(server: ProtocolServer, platform: str, fault: str) -> None:
     server.fault(platform, fault)
@@ -257,6 +258,7 @@ def test_an_unknown_outcome_of_a_scheduled_post_is_not_tried_again(server: Proto
 # --- Storage and bugs in the middle ----------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("platform", CLASSES)
 def test_a_result_is_kept_until_it_can_be_written(
     server: ProtocolServer, platform: str, monkeypatch: pytest.MonkeyPatch
@@ -272,6 +274,7 @@ def test_a_result_is_kept_until_it_can_be_written(
     assert (len(server.ledger("full disk")), server.sends(platform)) == (1, 1)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("platform", CLASSES)
 def test_nothing_is_sent_while_its_intent_cannot_be_written(server: ProtocolServer, platform: str) -> None:
     post = later(server, platform, "no intent")
@@ -288,6 +291,7 @@ def test_nothing_is_sent_while_its_intent_cannot_be_written(server: ProtocolServ
     assert len(server.ledger("no intent")) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("point", ["pub.after_claim", "pub.after_media", "pub.after_intent", "pub.after_reply"])
 @pytest.mark.parametrize("platform", CLASSES)
 @pytest.mark.parametrize("text", ["bug", "bug @bob.test"], ids=["alone", "asking"])
@@ -363,6 +367,7 @@ def test_a_send_is_not_repeated_hours_later(
     assert server.ledger("hours later") == []
 
 
+@pytest.mark.matrix
 @stopping
 @pytest.mark.parametrize("seconds", [3000, 7500], ids=["within-grace", "after-grace"])
 @stopping

@@ -168,6 +168,7 @@ def refuses_its_status(server: AppServer, how: str) -> None:
     server.lab.lab.faults.add([{"fault": how, "platform": "tiktok", "operation": "status.fetch"}])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["image", "video"])
 @pytest.mark.parametrize("how", ["status:401", "status:403", "status:429", "status:500", "html"])
 def test_a_draft_whose_status_is_refused_is_unknown_and_never_made_twice(

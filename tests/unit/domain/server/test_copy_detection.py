@@ -103,6 +103,7 @@ PAUSED = [
 UNSEEN = [rolled_back_in_a_container, whole_machine_rolled_back]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("happens", NOT_PAUSED)
 def test_what_is_no_copy_goes_on(place: DataPlace, happens: Callable[[DataPlace], None]) -> None:
     happens(place)

@@ -104,6 +104,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.CRITICAL]
 
 
+@pytest.mark.matrix
 @accidents
 def test_nothing_is_acknowledged_any_more(
     home: Path, server: AppServer, alice: Person, accident: Callable[[Path], None], caplog: pytest.LogCaptureFixture
@@ -127,6 +128,7 @@ def test_nothing_is_acknowledged_any_more(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.matrix
 @accidents
 def test_it_is_noticed_while_nobody_asks_for_anything(
     home: Path, server: AppServer, accident: Callable[[Path], None], caplog: pytest.LogCaptureFixture

@@ -151,6 +151,7 @@ ROWS: list[tuple[str, Callable[[DataPlace], None], str, str]] = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("row", "happens", "next_start", "words"), ROWS, ids=[row[1].__name__ for row in ROWS])
 def test_each_row_of_the_page_is_so(
     place: DataPlace,

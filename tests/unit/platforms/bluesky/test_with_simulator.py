@@ -171,6 +171,7 @@ def test_a_post_to_quote_that_is_not_there_is_a_refusal(simulator: SimulatorThre
 GATED = [case for case in publish_faults.FAULTS if case[0] != "missing_id"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("fault", "outcome", "effect"), GATED)
 def test_a_look_tells_of_a_post_with_a_gate_too(
     simulator: SimulatorThread, alice: Upstream, fault: str, outcome: Outcome, effect: bool

@@ -69,6 +69,7 @@ WAYS: dict[str, Way] = {
 BY_HEADER = ("header", "header, quoted and in capitals", "header against meta")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", WAYS)
 def test_every_label_is_understood_however_it_is_named(way: str) -> None:
     for encoding in ASCII_PAGES:

@@ -209,6 +209,7 @@ def test_little_text_only_adds_backslashes(text: str) -> None:
 LONG = ["日", "🇩", "\u0600🇩", "a\u0301", "\u0301", "#", "#1", "@a.", "(", "http://", "👩\u200d", "1", "_"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("unit", LONG)
 def test_a_text_of_the_greatest_length_is_measured(unit: str) -> None:
     text = (unit * 100_000)[:100_000]  # quadratic work on it would take minutes (`tests/isolation/test_text_growth.py`)

@@ -39,12 +39,14 @@ def clip(holder: TokenAccount) -> dict[str, Any]:
     return holder.ended(answer.json()["results"][0]["postId"])
 
 
+@pytest.mark.matrix
 def test_upload_host_401_is_about_its_url_and_another_is_requested(holder: TokenAccount) -> None:
     refuses(holder, times=1)
     assert clip(holder)["status"] == "published"
     assert (holder.status(), holder.told(), holder.renewals()) == ("active", [], 0)
 
 
+@pytest.mark.matrix
 def test_persistent_upload_host_401_ends_the_post_not_the_account(holder: TokenAccount) -> None:
     refuses(holder)
     row = clip(holder)

@@ -191,6 +191,7 @@ def test_a_version_that_no_table_has_is_told_when_it_is_refused(
 CONTENTS: list[dict[str, Any]] = [{"text": ODD}, DOCUMENT | {"media": [inline_item("document", PDF)]}]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("content", CONTENTS, ids=["text", "document"])
 @pytest.mark.parametrize("fault", ["reset_after", "error_after"])
 def test_a_pages_post_whose_answer_was_lost_is_found_and_never_sent_twice(

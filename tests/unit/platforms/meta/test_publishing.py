@@ -84,6 +84,7 @@ def test_an_account_whose_permission_was_taken_back_is_asked_to_reconnect(server
 LOOKS = {"facebook": ("feed.post", 6), "instagram": ("containers.publish", 61), "threads": ("containers.publish", 61)}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("fault", ["reset_after", "error_after", "truncated"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_post_whose_answer_was_lost_is_found_and_never_sent_twice(

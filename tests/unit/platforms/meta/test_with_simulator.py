@@ -198,6 +198,7 @@ def test_a_video_story_is_public_once_processed_and_found_again(line: Line) -> N
 FAULTS = [*publish_faults.FAULTS, ("status:401", Outcome.REJECTED, False)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
 def test_whatever_happens_to_a_story_looking_tells(line: Line, fault: str, outcome: Outcome, effect: bool) -> None:
@@ -213,6 +214,7 @@ def test_whatever_happens_to_the_last_step_of_a_video_story_looking_tells(
     line.is_told(line.draft("", line.item("video"), story=True), "video_stories", fault, outcome, effect)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
 def test_whatever_happens_to_the_public_call_looking_tells(
     line: Line, fault: str, outcome: Outcome, effect: bool
@@ -220,6 +222,7 @@ def test_whatever_happens_to_the_public_call_looking_tells(
     line.is_told(line.draft(), PUBLISH[line.name], fault, outcome, effect)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
 def test_whatever_happens_to_the_last_step_of_a_video_looking_tells(
     line: Line, fault: str, outcome: Outcome, effect: bool
@@ -229,6 +232,7 @@ def test_whatever_happens_to_the_last_step_of_a_video_looking_tells(
     line.is_told(line.draft("film", line.item("video")), operation, fault, outcome, effect)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("fault", ["status:500", "html", "reset_before", "truncated", "wrong_type"])
 def test_a_look_that_fails_is_no_absence(line: Line, fault: str) -> None:
     plan, since = line.prepared(line.draft()), line.clock.now_ms()

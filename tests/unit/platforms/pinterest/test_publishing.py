@@ -170,6 +170,7 @@ def test_trial_access_is_told_with_what_the_operator_does_about_it(server: AppSe
     assert error["platformResponse"]["body"]["code"] == 29
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("fault", ["reset_after", "error_after", "truncated", "wrong_type", "missing_id"])
 def test_a_pin_whose_answer_was_lost_is_found_and_never_sent_twice(impatient: AppServer, fault: str) -> None:
     server, ann = impatient, impatient.person("Ann")

@@ -182,6 +182,7 @@ LONG = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("unit", LONG)
 @pytest.mark.parametrize("before", ["", "http://a.com/", "@"])
 def test_a_text_of_the_greatest_length_is_measured(before: str, unit: str) -> None:

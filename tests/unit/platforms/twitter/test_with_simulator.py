@@ -150,6 +150,7 @@ def test_whatever_happens_to_the_public_call_looking_tells(
 STEPS = ["media.initialize", "media.append", "media.finalize", "media.status"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("fault", ["reset_after", "status:503", "html", "truncated", "error_after"])
 @pytest.mark.parametrize("operation", STEPS)
 def test_an_upload_goes_on_after_whatever_happens_to_one_of_its_calls(line: Line, operation: str, fault: str) -> None:

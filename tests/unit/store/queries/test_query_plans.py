@@ -129,7 +129,8 @@ def test_it_walks(tmp_path):
 BAD = 'def walk():\n    return sql.fetch_all("SELECT count(*) FROM post")\n'
 
 
-@pytest.mark.parametrize("processes", [pytest.param("0", marks=pytest.mark.slow), "1"])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["0", "1"])
 def test_a_run_that_has_walked_has_failed(processes: str, tmp_path: Path) -> None:
     """A whole run of pytest, over a server that has such a statement: in this process, and in one of its own."""
     (tmp_path / "test_walking.py").write_text(PROJECT)
