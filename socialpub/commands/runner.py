@@ -6,7 +6,6 @@ import errno
 import json
 import logging
 import os
-import re
 from typing import Any
 
 from socialpub.base.config import ConfigError
@@ -20,9 +19,14 @@ from socialpub.domain.backups.archive import BackupError, BackupExistsError
 from socialpub.domain.schemas.errors import build_error_body
 from socialpub.store.engine.locks import StartError
 from socialpub_client.commands.exit_codes import AUTHENTICATION, FAILED, REFUSED
-from socialpub_client.commands.runner import OutputLostError, drop_output, format_fields, printing, tell_error
-
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+from socialpub_client.commands.runner import (
+    OutputLostError,
+    drop_output,
+    escape_controls,
+    format_fields,
+    printing,
+    tell_error,
+)
 
 
 def run(options: CommandOptions) -> int:
@@ -57,7 +61,7 @@ def _report_error(options: CommandOptions, error: Exception) -> int:
             drop_output(lost.error)
     tell_error(f"socialpub: {error}")
     if isinstance(error, ApiError) and error.remediation:
-        tell_error(f"  {_escape_controls(error.remediation)}")
+        tell_error(f"  {escape_controls(error.remediation)}")
     return _exit_code(error)
 
 
@@ -74,13 +78,8 @@ def _exit_code(error: Exception) -> int:
 def _show(options: CommandOptions, result: Any) -> None:
     lines = _format_lines(result) if options.sentences is None else options.sentences
     with printing():
-        for line in [json.dumps(result, ensure_ascii=False)] if options.json else map(_escape_controls, lines):
+        for line in [json.dumps(result, ensure_ascii=False)] if options.json else map(escape_controls, lines):
             _print(line)
-
-
-def _escape_controls(line: str) -> str:
-    """Escape what a terminal would obey: names come from tenants and platforms."""
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], line)
 
 
 def _print(line: str) -> None:

@@ -6,6 +6,7 @@ import functools
 import gc
 import io
 import json
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import click
 import pytest
 
+from socialpub.store.schema.models import Account
 from socialpub_client import Socialpub
 from socialpub_client.commands import cli, command_table, exit_codes, runner
 from tests.clients.conftest import ClientWorld
@@ -390,6 +392,17 @@ def test_events_are_json_lines_and_go_on_after_the_kept_cursor(
         for line in run("events", "--cursor-file", str(kept), "--types", "post.queued").out.splitlines()
     ]
     assert [row["data"]["batchId"] for row in later] == [posted["id"]]
+
+
+def test_what_a_terminal_would_obey_is_printed_with_escapes(run: RunCommand, world: ClientWorld) -> None:
+    name = "\x1b[31mred\nid 1\x9b"
+    query = Account.update(display_name=name).where(Account.id == world.alice.bluesky)
+    world.server.service.write(lambda tx: query.execute()).result()
+    assert run("accounts", "list").out.rstrip("\n").endswith(r"  active  \x1b[31mred\nid 1\x9b")
+    assert run("accounts", "list", "--json").json["displayName"] == name
+    shown = run("accounts", "show", world.alice.bluesky)
+    assert r"\x1b[31mred" in shown.out
+    assert not re.search("[\x1b\x9b]", shown.out)
 
 
 def test_accounts_webhooks_and_any_request(run: RunCommand, world: ClientWorld) -> None:

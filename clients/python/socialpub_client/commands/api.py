@@ -43,7 +43,9 @@ def api(options: ApiOptions) -> Output:
     shown = [*head, *text] if options.include else text
     if options.json and not options.include:
         return Output(answer.json, wrote=method != "GET")
-    return Output(rows=shown, lines=lambda line: [line], wrote=method != "GET") if shown else Output(wrote=True)
+    if not shown:
+        return Output(wrote=True)
+    return Output(rows=shown, lines=lambda line: [line], wrote=method != "GET", verbatim=True)
 
 
 def _split_path(options: ApiOptions) -> SplitResult:

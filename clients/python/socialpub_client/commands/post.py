@@ -68,7 +68,7 @@ def _show_request(options: ApiOptions, given: Json, key: str) -> Output:
         client.posts.check(**given)
     else:
         client.posts.publish(**given, idempotency_key=key, wait=0 if options.no_wait else ANSWER_WAIT)
-    return Output(recorder.lines, lines=list)
+    return Output(recorder.lines, lines=list, verbatim=True)
 
 
 # --- Outcomes ------------------------------------------------------------------------------------------------------

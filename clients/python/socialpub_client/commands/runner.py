@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import sys
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -25,6 +26,8 @@ from socialpub_client.messages import Transport
 
 Json = dict[str, Any]
 BUSY = {408, 429, 502, 503, 504}
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+_CONTROLS_WITHIN_LINES = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass
@@ -32,7 +35,8 @@ class Output:
     """Result of a command: a JSON value, or rows that are printed as they come.
 
     `lines`: what people read instead. `code`: the exit code. `wrote`: whether the command changes something, so that
-    lost output neither stops it nor makes it fail.
+    lost output neither stops it nor makes it fail. `verbatim`: the lines are JSON or a shell command, whose control
+    characters stay as they are.
     """
 
     value: Any = None
@@ -41,6 +45,7 @@ class Output:
     code: int = DONE
     wrote: bool = False
     notes: list[str] = field(default_factory=list[str])
+    verbatim: bool = False
 
 
 def run(command: Callable[[ApiOptions], Output | int], options: ApiOptions) -> int:
@@ -93,11 +98,24 @@ def _lines(output: Output, options: ApiOptions) -> Iterator[str]:
             if options.json or output.lines is None:
                 yield json.dumps(row, ensure_ascii=False)
             else:
-                yield from output.lines(row)
+                yield from _format_lines(output, output.lines(row))
     elif options.json:
         yield json.dumps(output.value, ensure_ascii=False)
     elif output.value is not None:
-        yield from output.lines(output.value) if output.lines else format_fields(output.value)
+        yield from _format_lines(output, output.lines(output.value) if output.lines else format_fields(output.value))
+
+
+def _format_lines(output: Output, lines: Iterable[str]) -> Iterable[str]:
+    return lines if output.verbatim else map(escape_controls, lines)
+
+
+def escape_controls(line: str) -> str:
+    """Escape what a terminal would obey: names come from tenants and platforms."""
+    return _escape(_CONTROLS, line)
+
+
+def _escape(controls: re.Pattern[str], text: str) -> str:
+    return controls.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class OutputLostError(Exception):
@@ -135,11 +153,11 @@ def tell(options: ApiOptions, text: str) -> None:
 
 
 def tell_error(text: str) -> None:
-    """Print a line on standard error."""
+    """Print a text of one or more lines on standard error, its control characters escaped."""
     if sys.stderr is None:  # closed; print would take standard output instead
         return
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(_escape(_CONTROLS_WITHIN_LINES, text), file=sys.stderr, flush=True)
     except OSError:
         sys.stderr = None  # it was closed: the rest of the command goes on
 
