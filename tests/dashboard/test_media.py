@@ -94,14 +94,16 @@ def upload(browser: ApiClient, *contents: bytes) -> str:
 @pytest.mark.slow
 def test_many_files_are_stored_at_once_and_each_refusal_is_said(world: RequestCast, browser: ApiClient) -> None:
     wide, tall = picture(size=(300, 100)), picture(size=(100, 300))
-    page = upload(browser, wide, b"%!PS-3.0 no picture" * 20, tall)
-    assert "2 files stored." in page
-    assert 'class="notice bad"' in page  # one was refused
-    assert "not supported" in page or "type" in page
+    page = upload(browser, wide, b"%!PS-3.0 no picture" * 20, tall, b"%!PS-3.0 nor this" * 20)
+    assert "2 files stored. 1.bin, 3.bin: The file is not a JPEG," in page
+    assert 'class="notice bad"' in page
     assert len(shown(browser)) == 2
     assert "1 file stored." in upload(browser, wide)  # it is there already, and is not stored twice
     assert len(shown(browser)) == 2
     assert len(stored_files(world.server)) == 2
+    too_many = [("file", ("a", wide, ""))] * 21
+    refused = browser.post("/media", data={"csrf_token": "wrong"}, files=too_many, headers=HTML)
+    assert (refused.status_code, "Up to 20 files can be uploaded at once." in refused.text) == (400, True)
     strange = browser.post("/media", data={"csrf_token": "wrong"}, files={"file": ("a", wide, "")}, headers=HTML)
     assert strange.status_code == 403
     assert len(stored_files(world.server)) == 2

@@ -28,7 +28,7 @@ from socialpub.web.http.multipart import MediaFilesForm
 MEDIA_PATH, PAGE_SIZE = "/media", 24
 KINDS = tuple(library.EXTENSIONS)  # content types of files
 FILES_MAX, WORDS_MAX = 20, 200  # files in one form; characters of a search
-FLASH_MAX = 600  # characters of a message, which a cookie carries
+FLASH_MAX, NAME_SHOWN_MAX = 600, 60  # characters of a message, which a cookie carries, and of a file's name in it
 LARGE_EDGE = THUMBNAIL_EDGES[-1]
 NO_PICTURE_PATH = "/static/picture.svg"
 THUMBNAIL_HEADERS = {
@@ -106,7 +106,7 @@ async def receive(call: RequestContext) -> MediaFilesForm:
     """Read the form with its files, which are deleted unless they are stored."""
     forms.check_origin(call)
     return await media_api.receive_form(
-        call, lambda boundary, open_file: MediaFilesForm(boundary, open_file, FILES_MAX + 2), lambda form: form
+        call, lambda boundary, open_file: MediaFilesForm(boundary, open_file, FILES_MAX), lambda form: form
     )
 
 
@@ -115,13 +115,24 @@ async def upload(call: RequestContext) -> HandlerResponse:
     sent: MediaFilesForm = call.received
     try:
         forms.check_csrf(call, sent.fields, call.scope.csrf)
-        refusals = [*sent.refusals, *[error for file in sent.files if (error := await _store(call, file))]]
+        refusals = list(sent.refusals)
+        for name, file in sent.files:
+            if error := await _store(call, file):
+                refusals.append((name, error))
         stored = len(sent.files) + len(sent.refusals) - len(refusals)
     finally:
         sent.close()
     said = [f"{pluralize(stored, 'file')} stored."] if stored else []
-    said += [explain(error) for error in refusals]
+    said += _explain_refusals(refusals)
     return redirect_with_flash(call, MEDIA_PATH, " ".join(said)[:FLASH_MAX], good=not refusals)
+
+
+def _explain_refusals(refusals: list[tuple[str, ApiError]]) -> list[str]:
+    """Return a sentence for each reason, after the names of its files."""
+    names: dict[str, list[str]] = {}
+    for name, error in refusals:
+        names.setdefault(explain(error), []).append(name[:NAME_SHOWN_MAX])
+    return [f"{', '.join(filter(None, refused))}: {reason}".removeprefix(": ") for reason, refused in names.items()]
 
 
 async def _store(call: RequestContext, file: IncomingFile) -> ApiError | None:

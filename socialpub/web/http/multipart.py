@@ -43,6 +43,7 @@ def parse_boundary(content_type: str) -> bytes:
 class _UploadPart:
     headers: dict[str, str] = field(default_factory=dict)
     name: str = ""
+    file_name: str = ""
     declared: str = ""
     sniffed: bool = False
     skipped: bool = False  # a file in a field of another name: ignored
@@ -112,8 +113,11 @@ class UploadForm:
     def _begin(self) -> None:
         self._parts += 1
         if self._parts > self._parts_max:
-            raise rule_error("media.parse_failed", f"The multipart body has more than {self._parts_max} parts.")
+            raise rule_error("media.parse_failed", self._too_many_parts())
         self._part = _UploadPart()
+
+    def _too_many_parts(self) -> str:
+        return f"The multipart body has more than {self._parts_max} parts."
 
     def _end_header(self) -> None:
         name, value = (bytes(half).decode("latin-1").strip() for half in self._header)
@@ -126,6 +130,7 @@ class UploadForm:
         if b"name" not in options:
             raise rule_error("media.parse_failed", "A part of the multipart body has no name.")
         part.name = options[b"name"].decode("utf-8", "replace")
+        part.file_name = options.get(b"filename", b"").decode("utf-8", "replace")
         part.declared = _declared_type(part.headers.get("content-type", ""))
         if part.name == FILE_FIELD:
             if self.arriving is not None:
@@ -219,12 +224,16 @@ class PageUploadForm(UploadForm):
 
 
 class MediaFilesForm(PageUploadForm):
-    """The form of several files: one that is refused (`refusals`) does not discard the others."""
+    """The form of up to `files_max` files: one that is refused (`refusals`) does not discard the others.
 
-    def __init__(self, boundary: bytes, open_file: Callable[[], IncomingFile], parts_max: int = PARTS_MAX) -> None:
-        super().__init__(boundary, open_file, parts_max)
-        self.files: list[IncomingFile] = []
-        self.refusals: list[ApiError] = []
+    Both lists hold each file's name at its sender.
+    """
+
+    def __init__(self, boundary: bytes, open_file: Callable[[], IncomingFile], files_max: int) -> None:
+        super().__init__(boundary, open_file, files_max + 1)  # and the CSRF token
+        self.files: list[tuple[str, IncomingFile]] = []
+        self.refusals: list[tuple[str, ApiError]] = []
+        self._files_max = files_max
 
     def end(self) -> None:
         """Check that the body is complete. Raises `media.missing_file` without a file."""
@@ -235,12 +244,15 @@ class MediaFilesForm(PageUploadForm):
     def close(self) -> None:
         """Delete the files that were not moved."""
         super().close()
-        for file in self.files:
+        for _, file in self.files:
             file.close()
 
     def _begin(self) -> None:
         self._keep_file()
         super()._begin()
+
+    def _too_many_parts(self) -> str:
+        return f"Up to {self._files_max} files can be uploaded at once. Choose fewer."
 
     def _finish(self) -> None:
         self._keep_file()
@@ -249,9 +261,9 @@ class MediaFilesForm(PageUploadForm):
     def _keep_file(self) -> None:
         if self.arriving is not None:
             self.arriving.suspend()
-            self.files.append(self.arriving)
+            self.files.append((self._part.file_name, self.arriving))
         if self.refused is not None:
-            self.refusals.append(self.refused)
+            self.refusals.append((self._part.file_name, self.refused))
         self.arriving = self.refused = None
 
 
