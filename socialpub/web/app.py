@@ -85,7 +85,8 @@ def _add_route(app: ServerApp, handler: SanicHandler, path: str, methods: list[s
 def _make_options_handler(names: list[str]) -> SanicHandler:
     allowed = {"Allow": ", ".join(sorted(names))}
 
-    async def answer(_: ServerRequest, **parts: str) -> HTTPResponse:
+    async def answer(request: ServerRequest, **parts: str) -> HTTPResponse:
+        await request_body.discard_body(request)
         return ServerResponse(status=204, headers=allowed)
 
     return answer

@@ -63,6 +63,17 @@ def test_options_names_the_methods_without_a_key(nobody: ApiClient) -> None:
         assert not [name for name in answer.headers if name.startswith("access-control")], path
 
 
+def test_a_body_that_no_one_asked_for_is_read_and_dropped(
+    nobody: ApiClient, browser: ApiClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Sanic would write an error to the log for each, whoever sent it."""
+    for path in PATHS:
+        for api, method in ((nobody, "OPTIONS"), (nobody, "GET"), (browser, "GET")):
+            if method in allowed(path):
+                api.request(method, route_address(path), content=b"x" * 1000)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 @pytest.mark.slow
 def test_a_wrong_method_is_405_with_allow_before_any_key(nobody: ApiClient) -> None:
     for path in PATHS:
