@@ -17,6 +17,7 @@ from tests.support.command_runner import RunCommand
 Ask = Callable[..., Any]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["", " ", "\t\n", "\u3000", "a\0b", "x" * 201])
 @pytest.mark.parametrize("command", [("org", "create"), ("profile", "create"), ("key", "create", "--name")])
 def test_a_command_refuses_the_names_that_the_api_refuses(run: RunCommand, command: tuple[str, ...], name: str) -> None:

@@ -43,6 +43,7 @@ def begun() -> dict[str, Any]:
     return dict(json.loads(made.stdout.splitlines()[-1]))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "package",
     [

@@ -71,6 +71,7 @@ def test_status_and_doctor_say_the_same_of_a_server_that_does_not_run(
     assert len(problems) == 1 + (reason is not None) + (status != "active")
 
 
+@pytest.mark.slow
 def test_status_and_doctor_say_the_same_of_one_that_runs(start: Callable[..., CommandProcess], data: Path) -> None:
     server = start("serve", "--port", "0")
     read_address(server)

@@ -81,6 +81,7 @@ def test_the_collector_does_not_look_again_at_what_a_start_has_made(folder: Path
     assert frozen > [10_000]
 
 
+@pytest.mark.slow
 def test_every_request_has_its_line_in_the_log_when_a_server_has_ended(start: Start) -> None:
     server = start("serve", "--port", "0")
     with httpx.Client(base_url=read_address(server), trust_env=False) as asking:

@@ -222,6 +222,7 @@ ENDS = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("end", ENDS)
 def test_a_link_that_does_not_work_shows_and_does_nothing(
     world: RequestCast, draft: str, client: ApiClient, end: str

@@ -280,6 +280,7 @@ def test_password_is_required_ten_minutes_after_the_sign_in(open_: Open) -> None
 HOSTILE = ["", " ", "a b", "ä", "x" * 201, "a\r\nX-Evil: 1", "a\x00b", "a\u202eb"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("typed", HOSTILE)
 def test_what_no_platform_gives_is_refused_in_words(open_: Open, typed: str) -> None:
     office = open_("threads")

@@ -122,6 +122,7 @@ def test_where_there_is_a_mail_server_the_link_is_mailed_too(
     assert "/invited/" in browser.get(PATH).text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("email", "role", "status"),
     [

@@ -264,6 +264,7 @@ WRONG: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("kind", "given", "says"), WRONG)
 def test_what_is_wrong_is_told_beside_its_field_and_nothing_is_written(
     world: RequestCast, browser: ApiClient, kind: str, given: dict[str, str], says: str

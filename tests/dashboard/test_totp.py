@@ -84,6 +84,7 @@ def test_the_picture_is_drawn_without_style_and_says_what_apps_read(server: AppS
     assert "<path" in pages.render_qr_code(totp.build_uri(secret, "x" * 320))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("code", ["", "000000", "abcdef", "１２３４５６", "9" * 500, "<script>"])
 def test_a_wrong_code_turns_nothing_on_and_shows_the_same_secret_again(
     server: AppServer, owner: httpx.Client, code: str

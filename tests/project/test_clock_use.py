@@ -146,6 +146,7 @@ def test_no_quick_test_looks_at_the_machines_clock_or_sleeps() -> None:
     check_rows(naming(rf"\btime\s*\.\s*({'|'.join(CLOCKS)})\b"), check)
 
 
+@pytest.mark.slow
 def test_no_quick_test_schedules_real_seconds_ahead() -> None:
     def check(module: str) -> None:
         allowed = {"api/organizations/test_scoping.py": 1}  # the end of a session, which the test's own clock passes

@@ -25,6 +25,7 @@ FOUND = {"name": "sanic", "version": "1", "vulns": [{"id": "PYSEC-1", "fix_versi
 SKIPPED = {"name": "peewee", "skip_reason": "not found"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "answer,ends,status,says",
     [

@@ -102,6 +102,7 @@ def released_before(checkout: Path) -> None:
     git(checkout, "tag", f"v{__version__}")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "change, why",
     [

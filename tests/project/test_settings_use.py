@@ -51,6 +51,7 @@ def test_every_setting_says_what_it_is_for(name: str, section: type[BaseModel]) 
 # --- Used ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_setting_is_read_by_the_program() -> None:
     read = {found for nodes in program() for found in reads(nodes)}
     named = {text for nodes in program() for text in texts(nodes)}
@@ -102,6 +103,7 @@ def sections_of(value: ast.expr, names: dict[str, set[str]]) -> set[str]:
     return {name, *names.get(name, ())} & SECTIONS.keys()
 
 
+@pytest.mark.slow
 def test_every_setting_of_a_platform_is_read_by_the_program() -> None:
     read = {node.attr for nodes in program() for node in nodes if isinstance(node, ast.Attribute)}
     assert OF_SITES - read == set()
@@ -123,6 +125,7 @@ def send(smtp: config.SmtpSettings, service):
 # --- Tested ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_setting_is_given_by_a_test() -> None:
     """In a file that names its section, or in what that file has from another: a kit's settings."""
     everything = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in TESTS}
@@ -137,6 +140,7 @@ def test_every_setting_is_given_by_a_test() -> None:
     assert sorted(wanted) == []
 
 
+@pytest.mark.slow
 def test_every_setting_of_a_platform_is_given_by_a_test() -> None:
     wanted = set(OF_SITES)
     for path in TESTS:

@@ -56,6 +56,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("what", "given"), REFUSED)
 def test_what_the_api_refuses_a_page_refuses_with_the_same_status(
     server: AppServer, browser: ApiClient, what: str, given: dict[str, str]

@@ -174,6 +174,7 @@ def test_every_type_has_a_cause_and_a_shape() -> None:
     assert list(EVENTS) == list(EVENT_DATA)  # else the enumeration has two forms in OpenAPI
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("type_", EVENTS)
 def test_what_happens_reaches_the_receiver_in_its_declared_shape(
     world: RequestCast, sink: WebhookReceiver, type_: str

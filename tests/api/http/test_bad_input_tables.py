@@ -118,6 +118,7 @@ def placed(world: RequestCast, place: tuple[Any, ...], trap: str) -> str:
     return json.dumps(body).replace('"<trap>"', trap)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap[:12])
 def test_a_trap_is_refused_in_every_place_of_a_request(trap: str, world: RequestCast) -> None:
     cases = [(place, post(world, placed(world, place, trap))) for place in PLACES]

@@ -97,6 +97,7 @@ def test_head_is_get_without_a_body(corpus: RequestCast) -> None:
                 assert head.headers[name] == get.headers[name], (name, path)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("path", PATHS)
 def test_the_answers_of_every_route_forbid_it_whoever_asks(path: str, nobody: ApiClient, corpus: RequestCast) -> None:
     asked = [(api, method) for api in (nobody, corpus.alice.api) for method in ("GET", "POST", "TRACE")]
@@ -186,6 +187,7 @@ def ask(api: httpx.Client, route: Route, request_id: str) -> httpx.Response:
     return api.request(route.method, path, content=b'{"nope": 1}', headers={"X-Request-Id": request_id})
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("route", WRITES, ids=lambda route: f"{route.method} {openapi.public_path(route.path)}")
 def test_every_verb_logs_one_line_with_caller_and_address(
     route: Route, corpus: RequestCast, nobody: ApiClient, browser: ApiClient, caplog: pytest.LogCaptureFixture

@@ -152,6 +152,7 @@ def hint_of(corpus: RequestCast, body: dict[str, Any]) -> dict[str, Any]:
     return error
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("tool", "name", "meant"), NAMES, ids=[f"{tool}-{name}" for tool, name, _ in NAMES])
 def test_another_tools_name_is_answered_with_ours(tool: str, name: str, meant: str, corpus: RequestCast) -> None:
     error = hint_of(corpus, corpus.body(**{name: "2030-01-01T00:00:00Z"}))

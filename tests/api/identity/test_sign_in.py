@@ -159,6 +159,7 @@ def test_others_are_served_while_every_sign_in_waits_for_a_place_to_hash(server,
         gate.set()
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("real_passwords")
 @pytest.mark.parametrize("email", ["nobody@example.com", "", "\0", "é" * 500])
 def test_an_unknown_user_costs_the_same_work_as_a_wrong_password(server, owner, email, monkeypatch, caplog):

@@ -44,6 +44,7 @@ FIELDS = ("id url contentType sizeBytes sha256 kind width height durationMs prof
 # --- Uploading -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "data,kind,extension,facts",
     [

@@ -19,6 +19,7 @@ from tests.support.request_cast import RequestCast
 TOGETHER = 30  # as many as are written at once
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("organizations", [1, 2])
 def test_many_batches_are_one_commit(
     organizations: int, counting: DatabaseCounter, server: AppServer, world: RequestCast

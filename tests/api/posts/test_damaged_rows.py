@@ -13,6 +13,7 @@ from tests.support.request_cast import RequestCast
 PATHS = ("/v1/posts", "/v1/posts?q=whole", "/v1/posts?order=scheduledAt", "/v1/posts/{post}")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     "column, damaged",

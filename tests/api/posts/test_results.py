@@ -202,6 +202,7 @@ DEEP: list[tuple[str, Callable[[RequestCast], dict[str, Any]], str]] = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("name", "item", "rule"), DEEP, ids=[name for name, _, _ in DEEP])
 def test_a_deep_check_speaks_in_its_targets_result(name: str, item: Any, rule: str, world: RequestCast) -> None:
     targets = [world.target(media=[item(world)]), {"accountId": world.bob.bluesky}]

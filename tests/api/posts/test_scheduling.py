@@ -420,6 +420,7 @@ def test_a_waiting_retry_is_kept_over_a_restart(world: RequestCast) -> None:
     world.server.wait(post, "published")
 
 
+@pytest.mark.slow
 def test_a_refusal_is_not_tried_again(world: RequestCast) -> None:
     world.server.lab.lab.faults.add([DOWN | {"fault": "status:400"}])
     post = picture_at_its_time(world)

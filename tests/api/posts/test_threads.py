@@ -47,6 +47,7 @@ def threads(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThrea
 MakeThreads = Callable[..., ThreadServer]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("platform", THREADED)
 @pytest.mark.parametrize("scheduled", [False, True])
 def test_pieces_are_published_in_order(threads: ThreadServer, platform: str, scheduled: bool) -> None:

@@ -67,6 +67,7 @@ def told(world: RequestCast, post: str) -> list[str]:
     return [type_ for type_, _ in world.server.events(post)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ALLOWED)
 def test_a_move_takes_the_states_it_is_for_and_no_other(name: str, world: RequestCast) -> None:
     sources, target, events = ALLOWED[name]

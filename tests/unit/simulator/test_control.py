@@ -115,6 +115,7 @@ def test_an_account_can_be_made_and_used(control: httpx.Client, alice: BlueskyUs
     assert (session.status_code, session.json()["did"]) == (200, bob["did"])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "path, body, complaint",
     [

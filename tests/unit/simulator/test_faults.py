@@ -46,6 +46,7 @@ def test_ok_shields_a_call_from_a_later_line(alice: BlueskyUser) -> None:
     assert [alice.put().status_code, alice.put("other").status_code] == [200, 503]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "fault, more, status, name, count",
     [

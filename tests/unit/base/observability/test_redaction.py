@@ -194,6 +194,7 @@ WRITINGS = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("writing", WRITINGS)
 @given(secret=SECRETS, before=st.text("ab %=\\", max_size=4), after=st.text("xy &", max_size=4), choose=st.data())
 def test_no_known_secret_survives_in_any_writing(

@@ -61,6 +61,7 @@ def read(post: dict[str, Any], kept: events.EncodedEventData, of: int | None, ty
         return str(found.fetchone()[0])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("type_", post_states._DATA_BUILDERS)
 @given(post=posts)
 def test_the_data_of_a_posts_event_is_read_as_it_was_told(type_: str, post: dict[str, Any]) -> None:

@@ -72,6 +72,7 @@ def test_what_is_accepted_is_cleaned_without_a_loss(variant: MediaVariant, monke
     assert remove_metadata(clean, variant.content_type).data == clean
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(variant=st.sampled_from(IMAGES), data=st.data())
 def test_no_damage_is_accepted_by_the_probe_and_refused_by_the_cleaner(

@@ -198,6 +198,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("query", FILTERS, ids=str)
 def test_a_filtered_page_is_what_its_rows_say(service: AppContext, rows: list[PostRow], query: dict[str, Any]) -> None:
     wanted = PostsQuery.model_validate({"limit": 200} | query)
