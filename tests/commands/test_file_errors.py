@@ -133,6 +133,7 @@ def test_a_database_with_two_names_is_refused(run: RunCommand, used: Path, comma
     assert run(*CREATE).code == 0
 
 
+@pytest.mark.slow
 def test_a_server_by_a_link_is_the_one_server_of_the_file(start: Start, run: RunCommand, used: Path) -> None:
     (used / "link").mkdir()
     (used / "link" / "socialpub.db").symlink_to(used / "socialpub.db")
@@ -189,6 +190,7 @@ def ended_as(folder: Path, command: tuple[str, ...], *before: str) -> CommandRes
     return run_command(*command, cwd=folder, begin=functools.partial(forked_commands.start_fork, before=before))
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_mounted_read_only_is_called_read_only(used: Path) -> None:
     alone = ("unshare", "--mount", "sh", "-c", f'mount --bind -o ro "{used}" "{used}" && exec "$@"', "sh")
     skip_without(*alone, "true")

@@ -219,6 +219,7 @@ def scheduled(
     return {"id": result["postId"], "key": key, "account": account}
 
 
+@pytest.mark.slow
 def test_damage_is_told_and_nothing_is_published(
     start: Start, ask: AskCommand, run: RunCommand, large: Path, simulator: SimulatorThread
 ) -> None:

@@ -129,6 +129,7 @@ def test_it_goes_on_when_the_receiver_fails_or_is_gone(
         assert process.interrupt() == exit_codes.INTERRUPTED
 
 
+@pytest.mark.slow
 def test_it_goes_on_when_the_server_was_away(
     server: AppServer, alice: Person, sink: WebhookReceiver, listener: Callable[..., CommandProcess]
 ) -> None:

@@ -202,6 +202,7 @@ def test_data_that_no_server_has_used_are_not_handed_over(run: RunCommand, ask: 
         assert (ended.code, ended.error["message"]) == (3, "No server has run on socialpub.db yet.")
 
 
+@pytest.mark.slow
 def test_events_of_commands_reach_receivers_and_waiting_requests(
     start: Start,
     run: RunCommand,
@@ -324,6 +325,7 @@ def test_the_demo_leaves_a_directory_alone_that_is_not_its_own(folder: Path) -> 
     assert (folder / "data" / "precious").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_demo_publishes_once_exits_with_0_and_starts_afresh(folder: Path) -> None:
     for _ in range(2):
         ended = run_command("demo", "--once", "--port", "0", "--data-dir", "data", "--json", cwd=folder)

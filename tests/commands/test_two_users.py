@@ -240,6 +240,7 @@ def test_commands_of_root_beside_the_running_service_leave_it_running(data: Path
     is_served(data)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interpreter")
 def test_server_once_started_by_root_leaves_the_data_to_the_service(
     data: Path, place: Path, folder: Path, run: RunCommand

@@ -231,6 +231,7 @@ def test_unused_files_are_deleted_in_one_act(world: RequestCast, browser: ApiCli
     assert "0 files deleted." in follow_notice(browser, send_form(browser, "/media/unused", profile=""))
 
 
+@pytest.mark.slow
 def test_unused_files_of_a_profile_are_deleted_so_many_at_once(
     world: RequestCast, browser: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

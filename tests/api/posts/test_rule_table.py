@@ -90,6 +90,7 @@ def world(world: RequestCast) -> RequestCast:
     return world
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("case", REFUSED_REQUESTS, ids=str)
 def test_a_request_that_breaks_a_rule_is_refused_by_it(case: RefusedRequest, world: RequestCast) -> None:
     answer = case.send(world)

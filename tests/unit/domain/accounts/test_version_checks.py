@@ -100,6 +100,7 @@ def test_a_426_is_told_at_once_with_what_is_answered_in_its_place(
     assert event[1]["currentPin"] == "202512"
 
 
+@pytest.mark.slow
 def test_a_version_that_has_ended_in_metrics_doctor_and_event(served: Callable[..., tuple[AppServer, Person]]) -> None:
     server, ann = served(ENDED)
     (row,) = look(server)

@@ -75,6 +75,7 @@ def test_every_kind_of_image_has_a_gradient_for_a_thumbnail(tmp_path: Path, data
     assert abs(sum(top) - sum(bottom)) > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["GIF", "WEBP"])
 def test_an_animation_is_shown_by_its_first_frame_at_its_own_size(tmp_path: Path, kind: str) -> None:
     found = make(tmp_path, animation(kind))

@@ -71,6 +71,7 @@ def account(ann: Person) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.slow
 def test_a_video_is_published_when_it_is_public_and_not_before(server: AppServer, ann: Person) -> None:
     result = publish(ann, inline_item("video", mp4()))
     assert result["status"] != "published"

@@ -130,6 +130,7 @@ def test_container_not_published_is_published_again_not_recreated(
     assert len(shared_lab.lab.ledger.entries(name)) == 1
 
 
+@pytest.mark.slow
 def test_unpublished_facebook_video_is_published_again_not_reuploaded(
     open_shared: Callable[..., AppServer], shared_lab: SimulatorThread
 ) -> None:
