@@ -648,7 +648,6 @@ def own_rows(office: ConnectSession) -> dict[str, list[dict[str, Any]]]:
 OF_THE_SERVER = ("OAuthClient", "PlatformApp", "VersionCheck")
 
 
-@pytest.mark.matrix
 @pytest.mark.usefixtures("pinterest")
 @pytest.mark.parametrize("area", AREAS)
 def test_what_is_taken_away_after_the_door_writes_nothing(office: ConnectSession, area: str) -> None:

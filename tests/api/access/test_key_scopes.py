@@ -48,7 +48,6 @@ def shape(answer: httpx.Response, id_: str) -> tuple[int, str]:
     return answer.status_code, text.replace(id_, "<id>") if id_ else text
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 def test_a_key_without_the_scope_is_refused_alike_whatever_it_names(
     cast: ScopedCast, operation: KeyedOperation
@@ -68,7 +67,6 @@ def test_a_key_without_the_scope_is_refused_alike_whatever_it_names(
             assert error["platformResponse"] == {"needed": operation.scope, "has": [scope]}
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 def test_a_key_with_the_scope_finds_its_own_and_nothing_else(cast: ScopedCast, operation: KeyedOperation) -> None:
     for scope in SCOPES:

@@ -107,7 +107,6 @@ def asked_with(person: Person, touch: ResourceRequest, resource: str, profile: s
         person.api.params = person.api.params.remove("profileId")
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("touch", BY_PATH, ids=str)
 def test_one_resource_is_narrowed_by_its_profile(touch: ResourceRequest, world: RequestCast) -> None:
     alice, bob = world.alice, world.bob

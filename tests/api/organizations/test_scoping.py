@@ -48,7 +48,6 @@ def shape(answer: httpx.Response, id_: str) -> tuple[int, str, list[tuple[str, s
     return answer.status_code, str(sorted(error.items())).replace(id_, "<id>"), kept
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("touch", RESOURCE_REQUESTS, ids=str)
 def test_what_is_not_the_callers_looks_like_what_nobody_has(touch: ResourceRequest, world: RequestCast) -> None:
     ids = {person.name: touch.make(world, person) for person in (world.alice, world.bob, world.charlie)}
