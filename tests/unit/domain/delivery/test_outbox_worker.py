@@ -197,3 +197,12 @@ def test_more_tasks_than_may_be_called_at_once_are_all_sent(server: AppServer) -
         assert wait_for(lambda: len(outbox.recorded) >= count, 60)
     assert sorted(outbox.recorded) == list(range(1, count + 1))
     assert most <= CALLS_PER_RECEIVER
+
+
+def test_a_receiver_that_has_nothing_due_is_not_queried_again(server: AppServer) -> None:
+    """The thread would query it without a pause."""
+    outbox = NumberedOutbox("a_")
+    with running_worker(server, outbox) as worker:
+        worker.wake([outbox.receiver])
+        assert wait_for(lambda: outbox.recorded == [1], 60)
+        assert wait_for(lambda: not worker._woken, 60)
