@@ -344,24 +344,25 @@ def test_without_jobs_it_is_a_nap(ring: Ring) -> None:
     assert ring.jobs.due(1) == ([], SLEEP_SECONDS_MAX)
 
 
+UNWOKEN_SECONDS = 3600  # a worker that nobody wakes: longer than each test waits for it
+
+
 def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
     woken = threading.Event()
 
     def wait() -> None:
-        ring.jobs.wakeup.wait(30)
+        ring.jobs.wakeup.wait(UNWOKEN_SECONDS)
         woken.set()
 
-    thread = threading.Thread(target=wait)
-    thread.start()
+    threading.Thread(target=wait, daemon=True).start()
     ring.put("post")
     assert woken.wait(60)
-    thread.join()
 
 
 def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None:
     bell, until = ring.jobs.wakeup, ring.clock.ms + 30_000
     bell.wait(0)
-    waiter = threading.Thread(target=bell.wait, args=(30, until))
+    waiter = threading.Thread(target=bell.wait, args=(UNWOKEN_SECONDS, until), daemon=True)
     waiter.start()
     while bell._until != until:
         sleep_briefly()
@@ -376,7 +377,7 @@ def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None
 def test_due_job_wakes_a_waiter_from_before_the_clock_was_set(ring: Ring) -> None:
     bell, until = ring.jobs.wakeup, ring.clock.ms + 5000
     bell.wait(0)
-    waiter = threading.Thread(target=bell.wait, args=(30, until))
+    waiter = threading.Thread(target=bell.wait, args=(UNWOKEN_SECONDS, until), daemon=True)
     waiter.start()
     while bell._until != until:
         sleep_briefly()
@@ -390,7 +391,8 @@ def test_a_job_that_is_put_while_somebody_looks_is_not_waited_over(ring: Ring) -
     found, wait = ring.jobs.due(1)
     assert (found, wait) == ([], SLEEP_SECONDS_MAX)
     ring.put("post", ring.clock.ms + 1000)  # after the look, and before the wait
-    waiter = threading.Thread(target=ring.jobs.wakeup.wait, args=(30, ring.clock.ms + wait * 1000))
+    until = ring.clock.ms + wait * 1000
+    waiter = threading.Thread(target=ring.jobs.wakeup.wait, args=(UNWOKEN_SECONDS, until), daemon=True)
     waiter.start()
     waiter.join(60)
     assert not waiter.is_alive()
