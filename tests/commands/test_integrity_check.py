@@ -139,7 +139,6 @@ def test_after_a_clean_stop_no_look_is_owed(start: Start, large: Path) -> None:
     assert server.stop() == 0
 
 
-@pytest.mark.slow
 def test_commands_between_two_runs_are_no_change_from_outside(
     start: Start, ask: AskCommand, run: RunCommand, large: Path
 ) -> None:

@@ -202,7 +202,6 @@ def test_data_that_no_server_has_used_are_not_handed_over(run: RunCommand, ask: 
         assert (ended.code, ended.error["message"]) == (3, "No server has run on socialpub.db yet.")
 
 
-@pytest.mark.slow
 def test_events_of_commands_reach_receivers_and_waiting_requests(
     start: Start,
     run: RunCommand,
