@@ -224,9 +224,9 @@ class PageUploadForm(UploadForm):
 
 
 class MediaFilesForm(PageUploadForm):
-    """The form of up to `files_max` files: one that is refused (`refusals`) does not discard the others.
+    """The form of several files: one that is refused (`refusals`) does not discard the others.
 
-    Both lists hold the name that the browser gave each file.
+    `files_max`: how many. Both lists hold the name that the browser gave each file.
     """
 
     def __init__(self, boundary: bytes, open_file: Callable[[], IncomingFile], files_max: int) -> None:
