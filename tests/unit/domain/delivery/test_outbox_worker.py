@@ -209,11 +209,16 @@ def test_a_receiver_that_has_nothing_due_is_not_queried_again(server: AppServer)
 
 
 def test_a_stop_waits_for_the_call_in_progress_and_its_record(server: AppServer) -> None:
-    stopped = threading.Event()
-    outbox = NumberedOutbox("a_", call=lambda: stopped.wait(0.2))
+    begun, stopped = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        stopped.wait(0.2)
+
+    outbox = NumberedOutbox("a_", call=call)
     with running_worker(server, outbox) as worker:
         worker.wake([outbox.receiver])
-        assert wait_for(lambda: worker._in_progress, 60)
+        assert begun.wait(60)
         worker.stop(60)
         recorded = list(outbox.recorded)
         stopped.set()
