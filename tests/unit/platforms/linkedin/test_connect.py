@@ -17,6 +17,7 @@ from socialpub.platforms.kit import oauth
 from socialpub.platforms.linkedin import connector as linkedin
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
+from tests.support.app_server import unused_name
 from tests.support.platforms.linkedin_calls import (
     FINDER,
     PAGE,
@@ -184,7 +185,7 @@ def signed_in(
     lab: SimulatorThread, http: outbound.HttpClient, **wanted: Any
 ) -> tuple[Upstream, tuple[OfferedAccount, ...]]:
     """Somebody new, who has said yes on LinkedIn's page."""
-    made = lab.lab.add_account("linkedin", handle=f"ann{len(vars(lab.lab.fake('linkedin'))['people'].by_id)}", **wanted)
+    made = lab.lab.add_account("linkedin", handle=unused_name("ann"), **wanted)
     scopes = " ".join([*PERSON_SCOPES, *PAGE_SCOPES[1:]]) if wanted.get("pages") else ""
     origin = lab.origin("linkedin")
     site = linkedin.PLATFORM.site(api_base=origin, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, scopes=scopes)

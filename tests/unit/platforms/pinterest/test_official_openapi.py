@@ -32,6 +32,7 @@ from socialpub.platforms.pinterest import connector as pinterest
 from socialpub.platforms.pinterest.declaration import PLATFORM, SCOPES
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
+from tests.support.app_server import unused_name
 from tests.support.platforms.meta_calls import jpeg, mp4
 from tests.support.platforms.scripted_upstream import NONCE, FakeTransport
 
@@ -130,7 +131,7 @@ def _parsed(body: bytes | None) -> Any:
 @pytest.fixture
 def up(lab: SimulatorThread) -> Iterator[Upstream]:
     """A line to Alice's account at the fake; her token is fresh."""
-    made = lab.lab.add_account("pinterest", handle=f"alice-{len(lab.lab.fake('pinterest').people.by_id)}")  # type: ignore[attr-defined]
+    made = lab.lab.add_account("pinterest", handle=unused_name("alice"))
     lab.lab.configure(processingMs=0)
     origin = lab.origin("pinterest")
     site = PLATFORM.site(api_base=origin, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
