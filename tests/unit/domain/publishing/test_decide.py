@@ -282,7 +282,7 @@ def test_every_combination_has_exactly_one_step_and_it_is_that_of_its_row() -> N
 
 
 def test_the_same_combination_has_the_same_step() -> None:
-    for case, step in cases()[::70]:
+    for case, step in cases()[::7]:
         assert type(case.step()) is type(step)
 
 
