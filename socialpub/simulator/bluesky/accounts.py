@@ -82,7 +82,7 @@ class Accounts:
 
     clock: Clock
     _by_did: dict[str, Account] = field(default_factory=dict)
-    _by_name: dict[str, Account] = field(default_factory=dict)  # by DID, handle and e-mail address
+    _by_name: dict[str, Account] = field(default_factory=dict)  # by handle and e-mail address
     _token_count: int = 0
 
     def __iter__(self) -> Iterator[Account]:
@@ -99,13 +99,14 @@ class Accounts:
         email = email or f"{handle.partition('.')[0]}@example.com"
         account = Account(did, handle, password, email, Repo(did, self.clock), name)
         self._by_did[did] = account
-        for each in (did, handle, email):
+        for each in (handle, email):
             self._by_name.setdefault(each, account)
         return account
 
     def find(self, identifier: str) -> Account | None:
         """Find an account by DID, handle or e-mail address."""
-        return self._by_name.get(identifier.lower())
+        wanted = identifier.lower()
+        return self._by_did.get(wanted) or self._by_name.get(wanted)
 
     def active(self, identifier: str) -> Account:
         """Return the account if it may write; raise the server's refusal otherwise."""

@@ -200,7 +200,7 @@ def test_more_tasks_than_may_be_called_at_once_are_all_sent(server: AppServer) -
 
 
 def test_a_receiver_that_has_nothing_due_is_not_queried_again(server: AppServer) -> None:
-    """The thread would query it without a pause."""
+    """Otherwise the worker's thread queries the receiver in an endless loop."""
     outbox = NumberedOutbox("a_")
     with running_worker(server, outbox) as worker:
         worker.wake([outbox.receiver])

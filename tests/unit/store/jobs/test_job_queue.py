@@ -344,14 +344,14 @@ def test_without_jobs_it_is_a_nap(ring: Ring) -> None:
     assert ring.jobs.due(1) == ([], SLEEP_SECONDS_MAX)
 
 
-UNWOKEN_SECONDS = 3600  # a worker that nobody wakes: longer than each test waits for it
+WORKER_WAIT_SECONDS = 3600  # longer than the tests wait for the worker: only a wake-up ends it in time
 
 
 def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
     woken = threading.Event()
 
     def wait() -> None:
-        ring.jobs.wakeup.wait(UNWOKEN_SECONDS)
+        ring.jobs.wakeup.wait(WORKER_WAIT_SECONDS)
         woken.set()
 
     threading.Thread(target=wait, daemon=True).start()
@@ -362,7 +362,7 @@ def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
 def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None:
     bell, until = ring.jobs.wakeup, ring.clock.ms + 30_000
     bell.wait(0)
-    waiter = threading.Thread(target=bell.wait, args=(UNWOKEN_SECONDS, until), daemon=True)
+    waiter = threading.Thread(target=bell.wait, args=(WORKER_WAIT_SECONDS, until), daemon=True)
     waiter.start()
     while bell._until != until:
         sleep_briefly()
@@ -377,7 +377,7 @@ def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None
 def test_due_job_wakes_a_waiter_from_before_the_clock_was_set(ring: Ring) -> None:
     bell, until = ring.jobs.wakeup, ring.clock.ms + 5000
     bell.wait(0)
-    waiter = threading.Thread(target=bell.wait, args=(UNWOKEN_SECONDS, until), daemon=True)
+    waiter = threading.Thread(target=bell.wait, args=(WORKER_WAIT_SECONDS, until), daemon=True)
     waiter.start()
     while bell._until != until:
         sleep_briefly()
@@ -392,7 +392,7 @@ def test_a_job_that_is_put_while_somebody_looks_is_not_waited_over(ring: Ring) -
     assert (found, wait) == ([], SLEEP_SECONDS_MAX)
     ring.put("post", ring.clock.ms + 1000)  # after the look, and before the wait
     until = ring.clock.ms + wait * 1000
-    waiter = threading.Thread(target=ring.jobs.wakeup.wait, args=(UNWOKEN_SECONDS, until), daemon=True)
+    waiter = threading.Thread(target=ring.jobs.wakeup.wait, args=(WORKER_WAIT_SECONDS, until), daemon=True)
     waiter.start()
     waiter.join(60)
     assert not waiter.is_alive()
