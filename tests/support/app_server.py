@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import math
 import os
 import re
 import sys
@@ -100,8 +101,11 @@ class MovableClock:
         return self._standing
 
     def hold(self) -> None:
-        """Monotonic time passes only as tests skip it: a wait is not over, however long the test takes."""
-        self._held = self.monotonic() - self._monotonic_ahead
+        """Monotonic time passes only as tests skip it: a wait is not over, however long the test takes.
+
+        It is held at a whole second: halves and quarters are then added to it without rounding, whatever time it is.
+        """
+        self._held = float(math.ceil(self.monotonic() - self._monotonic_ahead))
 
 
 _NUMBERS = itertools.count(1)
