@@ -75,13 +75,12 @@ KNOWN = {
         "_delete_asset", "_delete_if_unused", "_delete_unused_batch", "find_uses",
         "delete_unused", "extend_retention", "find_public", "load_assets",
     },
-    "posts/accept": {"_check_repeats"},
     "posts/batches": {"is_finished", "load_body", "load_finished_body"},
     "posts/calendar": {"_load_posts"},
     "posts/post_actions": {"_find_unknown"},
     "posts/post_log": {"_load_filtered"},
     "posts/preflight": {"_count_recent", "find_repeated"},
-    "posts/request_lookup": {"load_connected"},
+    "posts/request_lookup": {"check_repeats", "load_connected"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or
 request, or rows for this server's own upkeep. A new one goes here only if that is true of it."""

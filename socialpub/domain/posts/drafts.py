@@ -19,7 +19,7 @@ from socialpub.domain.events import cursors, events
 from socialpub.domain.media import library
 from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import draft_contents
-from socialpub.domain.posts.accept import BatchPlan
+from socialpub.domain.posts.batch_plan import BatchPlan
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.common import DeletedBody, parse_instant
 from socialpub.domain.schemas.drafts import DraftBody, DraftPage, DraftProblem, DraftsQuery

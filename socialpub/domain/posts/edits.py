@@ -24,7 +24,8 @@ from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.posts import accept, post_log, preflight, request_lookup, targets
+from socialpub.domain.posts import inline_media, post_log, preflight, request_lookup, targets
+from socialpub.domain.posts.inline_media import InlineMedia
 from socialpub.domain.posts.post_actions import build_window_error
 from socialpub.domain.posts.preflight import PostHistory
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, TargetCandidate
@@ -141,7 +142,7 @@ async def prepare(who: Actor, find: FindPosts, change: PostChange, inline: libra
     new = [draft.target for draft in drafts if draft.changed]
     checked = await preflight.check_cheap(service, scope, new, _join_histories(drafts))
     _check_passed(service, new, checked)
-    stored = await accept.store_inline(service, scope.organization, new, inline) if inline else {}
+    stored = await inline_media.store(service, scope.organization, new, inline) if inline else {}
     return EditPlan(find, change, stored, _plan_all(service, drafts, checked, stored))
 
 
@@ -298,9 +299,9 @@ def _write(tx: Tx, who: Actor, plan: EditPlan) -> bool:
     if service.runtime.settings.publishing.refuse_duplicates:
         texts = [edit.target for edit in edits if "text" in edit.changed]
         preflight.check_duplicates(texts, preflight.find_repeated(service, texts))
-    inline = {key: library.new_id(service) for key in accept.list_inline(new)}
+    inline = {key: library.new_id(service) for key in inline_media.list_distinct(new)}
     library.release_after_commit(service, tx, plan.stored.values())
-    accept.insert_inline(
+    inline_media.insert(
         service, tx, who.scope.organization, plan.stored, inline, max(map(change.find_time, rows), default=None)
     )
     texts_changed = sql.dump_json([edit.row["number"] for edit in edits if "text" in edit.changed])
@@ -335,9 +336,7 @@ def _check_media(who: Actor, new: Sequence[ResolvedTarget]) -> None:
 _TRANSITIONS = {(True, False): "edit", (True, True): "edit_at", (False, True): "reschedule"}  # content, time
 
 
-def _write_post(
-    tx: Tx, who: Actor, edit: PlannedEdit, change: PostChange, inline: Mapping[accept.InlineMedia, str]
-) -> bool:
+def _write_post(tx: Tx, who: Actor, edit: PlannedEdit, change: PostChange, inline: Mapping[InlineMedia, str]) -> bool:
     """Write the edit of one post; return whether it changed."""
     service, row, at_ms = who.service, edit.row, change.find_time(edit.row)
     is_moved = at_ms != row["scheduled_at"]
@@ -382,17 +381,17 @@ def _move_piece(tx: Tx, who: Actor, piece: PostRow, at_ms: int) -> None:
     library.extend_retention(who.service, tx, library.load_assets(json.loads(piece["media"])).values(), at_ms)
 
 
-def _build_columns(edit: PlannedEdit, inline: Mapping[accept.InlineMedia, str], *, is_own: bool) -> dict[str, Any]:
+def _build_columns(edit: PlannedEdit, inline: Mapping[InlineMedia, str], *, is_own: bool) -> dict[str, Any]:
     """Build the changed columns. `is_own`: the new text and media belong to this post alone."""
     target, columns = edit.target, dict[str, Any]()
     if "text" in edit.changed:
         columns |= {"text": target.draft.text, "text_fold": casefold.fold_for_storage(target.draft.text)}
         columns |= {"own_text": True} if is_own else {}
     if "media" in edit.changed:
-        columns |= {"media": accept.encode_refs(target.refs, target.account["profile"], inline)}
+        columns |= {"media": inline_media.encode_refs(target.refs, target.account["profile"], inline)}
         columns |= {"own_media": True} if is_own else {}
     if "options" in edit.changed:
-        columns["options"] = accept.encode_json(target.draft.options)
+        columns["options"] = json.dumps(target.draft.options, ensure_ascii=False)
     if edit.changed:
         columns["warnings"] = dumps([build_warning_body(note) for note in edit.warnings])
     return columns

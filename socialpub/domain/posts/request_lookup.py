@@ -1,11 +1,15 @@
-"""Rows that a publish request names: one query before the transaction, and one in it."""
+"""Rows that a publish request names: one query before the transaction, and one in it.
+
+An earlier request that it repeats is looked up in either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from socialpub.domain.access import idempotency, lost_responses
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
@@ -16,6 +20,26 @@ from socialpub.domain.schemas.posts import BatchRequest
 from socialpub.store.engine import sql
 from socialpub.store.queries import acceptance
 from socialpub.store.rows import AccountRow
+
+RequestIdentity = tuple[idempotency.IdempotencyKey | None, lost_responses.PendingResponse | None]
+"""Identifies a repeated request."""
+
+
+def check_repeats(service: AppContext, repeats: Sequence[RequestIdentity]) -> None:
+    """Raise KeyInUseError or JoinEarlierRequestError for a repeated request."""
+    if not repeats:
+        return
+    asked = sql.dump_json([[key and key.id, *(pending.bounds if pending else ())] for key, pending in repeats])
+    now = service.now_ms
+    found = sql.load_json(
+        sql.fetch_value(acceptance.FIND_EARLIER_REQUESTS, (asked, now, now - lost_responses.WINDOW_MS))
+    )
+    for (_, pending), (used, same) in zip(repeats, found, strict=True):
+        if used:
+            raise idempotency.KeyInUseError
+        if pending and (first := lost_responses.pick_undelivered(service, same)):
+            raise lost_responses.JoinEarlierRequestError(first)
+
 
 # --- Before the transaction ------------------------------------------------------------------------------------------
 

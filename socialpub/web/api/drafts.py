@@ -12,7 +12,7 @@ from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.preconditions import ANY_TAG, LoadResource, compute_tag, require_tag
 from socialpub.domain.media import library
-from socialpub.domain.posts import accept, approval_links, draft_contents, drafts
+from socialpub.domain.posts import approval_links, draft_contents, drafts, inline_media
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
 from socialpub.domain.schemas.drafts import (
@@ -158,7 +158,7 @@ async def check_content(
     content = draft_contents.parse(who.scope, given, inline)
     hashes = {data for data, _ in draft_contents.list_inline(content)}
     named = {data: inline[data] for data in hashes}
-    facts = await accept.store_files(who.service, who.scope.organization, named) if named else {}
+    facts = await inline_media.store_files(who.service, who.scope.organization, named) if named else {}
     await files.enter_async_context(library.delete_on_failure(who.service, facts.values()))
     problems = await draft_contents.find_problems(who.service, who.scope, content, inline, facts)
     return drafts.CheckedContent(content, problems, facts)

@@ -11,6 +11,7 @@ from socialpub.base.json_codec import dumps
 from socialpub.domain.access import actions, idempotency, lost_responses
 from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.posts import accept, batches, edits, plan_tokens, post_actions, post_log, preflight
+from socialpub.domain.posts.batch_plan import RecordBatch
 from socialpub.domain.posts.targets import ResolvedTarget
 from socialpub.domain.schemas.common import ProfileQuery
 from socialpub.domain.schemas.posts import (
@@ -315,7 +316,7 @@ async def publish_batch(
     read_request: ReadRequest,
     wait: float,
     pending: lost_responses.PendingResponse | None,
-    record: accept.RecordBatch | None = None,
+    record: RecordBatch | None = None,
 ) -> idempotency.StoredResponse:
     """Accept a batch and return it. `record` writes what belongs to it, in its transaction.
 

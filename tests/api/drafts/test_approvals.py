@@ -17,7 +17,7 @@ from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.audit_log import AuditContext
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.posts import drafts
-from socialpub.domain.posts.accept import BatchPlan
+from socialpub.domain.posts.batch_plan import BatchPlan
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import PostDraft
 from tests.support.app_server import AppServer, error_of, unchanged

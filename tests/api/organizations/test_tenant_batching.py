@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from socialpub.domain.access import actions, lost_responses
-from socialpub.domain.posts import accept
+from socialpub.domain.posts import batch_transaction
 from socialpub.domain.publishing import run, transactions
 from socialpub.store.schema.models import (
     Attempt,
@@ -89,7 +89,7 @@ def accepted(server: AppServer, people: list[Person], at: str, *, pictures: bool
         return str(answer.raise_for_status().json()["id"])
 
     asked = [(person, number) for number in range(EACH) for person in people]
-    gate = WriterGate(server, actions._add_authorization(accept._insert_batches), len(asked))
+    gate = WriterGate(server, actions._add_authorization(batch_transaction.insert_batches), len(asked))
     with ThreadPoolExecutor(len(asked)) as clients, gate:
         found = [(person, clients.submit(publish, person, number)) for person, number in asked]
         return {batch.result(): person for person, batch in found}

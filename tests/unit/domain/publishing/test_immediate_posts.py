@@ -14,7 +14,8 @@ import pytest
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import attention
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.posts import accept, request_lookup
+from socialpub.domain.posts import batch_transaction, request_lookup
+from socialpub.domain.posts.batch_plan import BatchPlan
 from socialpub.domain.publishing import transactions
 from socialpub.domain.publishing.intents import RunSnapshot
 from socialpub.store.database import Tx
@@ -29,14 +30,14 @@ from tests.support.soak.soak_world import wait_for
 def test_account_ended_by_acceptance_is_not_sent_to(
     server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look_again = accept._recheck
+    look_again = batch_transaction._recheck
 
-    def once_it_has_ended(service: AppContext, orders: Sequence[accept.BatchPlan]) -> Any:
+    def once_it_has_ended(service: AppContext, orders: Sequence[BatchPlan]) -> Any:
         """In the transaction, which sees it."""
         Account.update(status="revoked").where(Account.id == alice.bluesky).execute()
         return look_again(service, orders)
 
-    monkeypatch.setattr(accept, "_recheck", once_it_has_ended)
+    monkeypatch.setattr(batch_transaction, "_recheck", once_it_has_ended)
     answer = alice.api.publish({"text": "too late", "targets": [{"accountId": alice.bluesky}]}).json()
     (result,) = answer["results"]
     assert (answer["status"], result["status"], result["error"]["rule"]) == (
