@@ -44,7 +44,8 @@ def build_root() -> UsageGroup:
 
 def _commands() -> Iterator[click.Command]:
     yield from _server_commands()
-    yield from _maintenance_commands()
+    yield from _backup_commands()
+    yield from _status_commands()
     yield from _transfer_commands()
     yield _master_key_commands()
     yield CommandGroup(
@@ -78,9 +79,6 @@ def _server_commands() -> Iterator[click.Command]:
         option("port", _describe_ports, type=int, default=8090),
         option("ledger", "append each published post to this file, as one JSON line", type=click.Path(path_type=Path)),
     )
-
-
-def _maintenance_commands() -> Iterator[click.Command]:
     yield CliCommand(
         "migrate", "admin.migrate", "upgrade the database to the newest schema", act="migrate", done="applied"
     )
@@ -93,6 +91,9 @@ def _maintenance_commands() -> Iterator[click.Command]:
         act="resume",
         done="was",
     )
+
+
+def _backup_commands() -> Iterator[click.Command]:
     yield CliCommand(
         "backup",
         "backup.backup",
@@ -120,6 +121,9 @@ def _maintenance_commands() -> Iterator[click.Command]:
         act="move",
         done="database",
     )
+
+
+def _status_commands() -> Iterator[click.Command]:
     yield CliCommand(
         "status",
         "status.status",

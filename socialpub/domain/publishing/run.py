@@ -351,21 +351,8 @@ class _PublishRun:
             case ResendPlan():
                 resent = self._write(lambda tx: self._record_resend(tx, intent, step.found))
                 self._send(resent, earlier_done=intent["answered"])
-            case FailRefused():
-                self._record_outcome(intent, step.error, str(step.error.outcome))
-            case FailAbsent():
-                error = unknown_outcomes.build_absent_error(self.up.platform)
-                error.retryable = step.retryable
-                self._record_outcome(intent, error, "absent")
-            case FailUnknown():
-                unknown = unknown_outcomes.build_unknown_error(self.snapshot, self.up.platform, intent, step.found)
-                self._record_outcome(intent, unknown, "unknown")
-            case FailDuplicate():
-                self._record_outcome(
-                    intent,
-                    unknown_outcomes.build_duplicate_error(self.snapshot, self.up.platform, step.error),
-                    "unknown",
-                )
+            case FailRefused() | FailAbsent() | FailUnknown() | FailDuplicate():
+                self._end(intent, step)
             case _:
                 assert_never(step)
 
@@ -468,6 +455,24 @@ class _PublishRun:
         return intents.record_resend(self.service, tx, self.snapshot, counted)
 
     # --- Ends ---
+
+    def _end(self, intent: IntentRow, step: FailRefused | FailAbsent | FailUnknown | FailDuplicate) -> None:
+        """Record a final failure, with the error that its owner sees."""
+        match step:
+            case FailRefused(error):
+                self._record_outcome(intent, error, str(error.outcome))
+            case FailAbsent(retryable):
+                error = unknown_outcomes.build_absent_error(self.up.platform)
+                error.retryable = retryable
+                self._record_outcome(intent, error, "absent")
+            case FailUnknown(found):
+                error = unknown_outcomes.build_unknown_error(self.snapshot, self.up.platform, intent, found)
+                self._record_outcome(intent, error, "unknown")
+            case FailDuplicate(refusal):
+                error = unknown_outcomes.build_duplicate_error(self.snapshot, self.up.platform, refusal)
+                self._record_outcome(intent, error, "unknown")
+            case _:
+                assert_never(step)
 
     def _record_outcome(self, intent: IntentRow, error: ApiError, outcome: str) -> None:
         if intent["step"] == "comment":
