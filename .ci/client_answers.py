@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from socialpub.base.config import RateLimitSettings
+from socialpub.base.settings_sections import RateLimitSettings
 from socialpub.web.openapi import document
 from socialpub.web.routes import ROUTES
 

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from socialpub import platforms
-from socialpub.base.config import find_shipped_directory
 from socialpub.base.json_codec import dumps
+from socialpub.base.system.directories import find_shipped_directory
 from socialpub.domain.publishing import intents
 from socialpub.store import casefold, search
 from socialpub.store import database as db

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 import certifi
 
-from socialpub.base.config import BackupSettings, ConfigError
+from socialpub.base.config import ConfigError
+from socialpub.base.settings_sections import BackupSettings
 
 CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
 RETRIES = 3

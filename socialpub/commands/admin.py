@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub import platforms
-from socialpub.base.config import parse_duration
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
+from socialpub.base.value_formats import parse_duration
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import (
     CommandRefusedError,

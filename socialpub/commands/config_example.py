@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from socialpub import platforms
-from socialpub.base import config
+from socialpub.base import settings_docs
 from socialpub.commands.click_types import CommandOptions
 
 
 def build() -> str:
     """Return every setting with default and help, commented out."""
-    return config.render_example({name: platform.site for name, platform in platforms.PLATFORMS.items()})
+    return settings_docs.render_example({name: platform.site for name, platform in platforms.PLATFORMS.items()})
 
 
 def show(options: CommandOptions) -> str:

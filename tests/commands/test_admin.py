@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from socialpub import __version__
-from socialpub.base.config import find_shipped_directory
+from socialpub.base.system.directories import find_shipped_directory
 from socialpub.simulator.server import SimulatorThread
 from tests.support.command_runner import TOKENS, AskCommand, RunCommand, run_command
 

@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import config
 from socialpub.base.config import Settings
+from socialpub.base.settings_sections import ServerSettings
 from socialpub.base.system.sockets import listen
 from socialpub.commands import serve
 from socialpub.platforms import CONNECTORS, PLATFORMS
@@ -66,7 +66,7 @@ def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(
 
 
 def test_the_collector_does_not_look_again_at_what_a_start_has_made(folder: Path) -> None:
-    sock, settings = serve.bind(Settings(server=config.ServerSettings(port=0)))
+    sock, settings = serve.bind(Settings(server=ServerSettings(port=0)))
     frozen: list[int] = []
 
     def ready() -> None:

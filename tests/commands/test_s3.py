@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from socialpub.base import s3
-from socialpub.base.config import BackupSettings, ConfigError, Settings
+from socialpub.base.config import ConfigError, Settings
 from socialpub.base.s3 import S3Bucket, S3BucketError
+from socialpub.base.settings_sections import BackupSettings
 from socialpub.base.system.sockets import listen
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.job_queue import RetryTask

@@ -12,7 +12,7 @@ from typing import Any
 
 import peewee
 
-from socialpub.base.config import find_shipped_directory
+from socialpub.base.system.directories import find_shipped_directory
 from socialpub.store.engine.id_fields import SurrogateKeyField, UuidField
 from socialpub.store.queries import id_columns
 from socialpub.store.schema import migration

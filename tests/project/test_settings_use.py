@@ -13,7 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 from socialpub.base import config
-from socialpub.base.config import Settings, SettingsSection
+from socialpub.base.config import Settings
+from socialpub.base.settings_sections import SettingsSection
 from socialpub.commands import config_example
 from socialpub.platforms import PLATFORMS
 from tests.support.program_source import MODULES, ROOT, list_nodes, parse_file, read_file

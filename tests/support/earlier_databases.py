@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from socialpub.base.config import find_shipped_directory
 from socialpub.base.security import crypto
+from socialpub.base.system.directories import find_shipped_directory
 from socialpub.store.queries import encrypted_columns
 from socialpub.store.queries.events import TYPE_NUMBERS
 from socialpub.store.queries.id_columns import select_column

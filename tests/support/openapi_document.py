@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[impor
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from socialpub.base.config import RateLimitSettings
+from socialpub.base.settings_sections import RateLimitSettings
 from socialpub.web.http.handler import Route
 from socialpub.web.http.operation import Operation
 from socialpub.web.openapi import document as openapi

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from socialpub.base.config import BackupSettings
 from socialpub.base.s3 import S3Bucket
+from socialpub.base.settings_sections import BackupSettings
 
 NAME_FORMAT = "socialpub-%Y%m%dT%H%M%SZ.zip"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, Union
 from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
-from socialpub.base.config import EMAIL_MAX, EMAIL_PATTERN
+from socialpub.base.value_formats import EMAIL_MAX, EMAIL_PATTERN
 from socialpub.domain.schemas.common import Address, DateTime, Instant, Maybe, RequestModel, Uuid, absent
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.domain.schemas.webhooks import Description

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from socialpub import platforms
-from socialpub.base.config import EMAIL_PATTERN
 from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.value_formats import EMAIL_PATTERN
 from socialpub.domain.schemas import bounded_json, field_suggestions
 from socialpub.domain.schemas.common import (
     EXTERNAL_ID_PATTERN,

@@ -10,8 +10,8 @@ from pathlib import Path
 import peewee
 from playhouse.migrations import Runner
 
-from socialpub.base.config import find_shipped_directory
 from socialpub.base.security import private_files
+from socialpub.base.system.directories import find_shipped_directory
 from socialpub.store.engine.locks import StartError, get_write_lock_path, hold, open_lock, unusable_error
 from socialpub.store.engine.sqlite import make_peewee_database
 from socialpub.store.schema import upgrade_backup

@@ -9,10 +9,13 @@ from pydantic import BaseModel
 
 from socialpub import __version__, platforms
 from socialpub.base import json_codec
-from socialpub.base.config import Settings, SettingsSection, find_shipped_directory, format_toml, get_help
+from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import RULE_PATH_MAX, ApiError
 from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.base.settings_docs import format_toml, get_help
+from socialpub.base.settings_sections import SettingsSection
+from socialpub.base.system.directories import find_shipped_directory
 from socialpub.domain.accounts import connect
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
 from socialpub.web.docs import guides, reference

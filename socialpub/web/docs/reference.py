@@ -10,8 +10,8 @@ from typing import Any
 from markupsafe import Markup
 
 from socialpub import __version__, platforms
-from socialpub.base.config import WebhookSettings
 from socialpub.base.errors import ApiError
+from socialpub.base.settings_sections import WebhookSettings
 from socialpub.platforms.contract import Platform
 from socialpub.platforms.kit.options import TAG
 from socialpub.web.html import templates

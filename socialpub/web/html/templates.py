@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from socialpub import __version__
-from socialpub.base.config import find_shipped_directory
+from socialpub.base.system.directories import find_shipped_directory
 from socialpub.web.html import time_format
 from socialpub.web.http.handler import HandlerResponse
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from sanic import Request
 
-from socialpub.base.config import parse_networks, strip_port
 from socialpub.base.errors import rule_error
+from socialpub.base.value_formats import parse_networks, strip_port
 from socialpub.domain.context.app_context import AppContext
 
 SESSION_COOKIE = "socialpub_session"

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from socialpub import __version__
-from socialpub.base.config import RateLimitSettings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.json_codec import dumps
 from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.base.settings_sections import RateLimitSettings
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.schemas.common import ProfileQuery
 from socialpub.web.http.handler import Route

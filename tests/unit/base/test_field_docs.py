@@ -10,7 +10,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from socialpub.base import field_docs
-from socialpub.base.config import ServerSettings, SettingsSection
+from socialpub.base.settings_sections import ServerSettings, SettingsSection
 from socialpub.base.system import pyinstaller
 
 PACKAGE = Path(field_docs.__file__).parents[1]
@@ -52,10 +52,10 @@ def test_without_sources_they_are_those_that_were_kept(tmp_path: Path, monkeypat
     before = field_docs.read(ServerSettings)
     package = tmp_path / "socialpub"
     (package / "base").mkdir(parents=True)
-    shutil.copy(PACKAGE / "base" / "config.py", package / "base")
+    shutil.copy(PACKAGE / "base" / "settings_sections.py", package / "base")
     field_docs.write_shipped(package, tmp_path / "kept.json")
     kept = json.loads((tmp_path / "kept.json").read_text())
-    assert kept["socialpub.base.config"]["ServerSettings"] == before
+    assert kept["socialpub.base.settings_sections"]["ServerSettings"] == before
     monkeypatch.setattr(pyinstaller, "is_binary", lambda: True)
     monkeypatch.setattr(field_docs, "_load_shipped", lambda: kept)
     field_docs._load_module.cache_clear()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from socialpub.base.concurrency.fair_executor import ShareKey
-from socialpub.base.config import EMAIL_PATTERN
 from socialpub.base.observability.redaction import escape_controls
+from socialpub.base.value_formats import EMAIL_PATTERN
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.delivery.attempts import run_timed
 from socialpub.domain.delivery.notifications import email

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.concurrency.fair_executor import FairShareLimiter, ShareKey
-from socialpub.base.config import PublishingSettings
+from socialpub.base.settings_sections import PublishingSettings
 from socialpub.domain.context.app_context import CONCURRENCY_MIN, limit_concurrency
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
