@@ -105,7 +105,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
     ServiceRule(
         "profile.scope_mismatch",
         _VALIDATION_FAILED,
-        "The batch names a profile other than the one that the key is limited to.",
+        "The request names a profile other than the one that the key is limited to.",
         "Leave `profileId` out, or use a key of that profile.",
     ),
     ServiceRule(

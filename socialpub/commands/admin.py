@@ -38,7 +38,7 @@ from socialpub.domain.organizations import billing, name_lookup, profiles
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.accounts import AccountBody, AccountsQuery
 from socialpub.domain.schemas.api_keys import KeyBody, KeyRequest
-from socialpub.domain.schemas.common import Instant
+from socialpub.domain.schemas.common import Instant, LongName
 from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileBody, ProfileRequest
 from socialpub.domain.schemas.validation import parse_object
 from socialpub.domain.server import copy_detection
@@ -300,10 +300,21 @@ class TokensInput(BaseModel):
     extra: dict[str, Any] = {}
 
 
+class IdentityInput(BaseModel):
+    """Options of `account add` that name the account."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    platform_account_id: LongName
+    display_name: LongName | None
+
+
 def account_add(options: CommandOptions) -> ActionBody:
     """Add an account with given tokens; return it as the API does."""
     given = validation.parse_body(TokensInput, b"" if sys.stdin is None else sys.stdin.buffer.read())
-    identity = AccountIdentity(options.platform_account_id, options.display_name, given.extra)
+    shown = {"platformAccountId": options.platform_account_id, "displayName": options.display_name}
+    named = parse_object(IdentityInput, shown)
+    identity = AccountIdentity(named.platform_account_id, named.display_name, given.extra)
     tokens = Tokens(given.access_token, given.refresh_token, given.expires_at)
     with open_database(options) as service:
         return _store_account(service, options, identity, tokens)

@@ -339,6 +339,17 @@ def test_the_same_account_again_keeps_its_id(ask: AskCommand, house: House) -> N
     assert (again["id"], again["displayName"]) == (first["id"], "Alice")
 
 
+@pytest.mark.parametrize("text", ["", " ", "x" * 201])
+@pytest.mark.parametrize("option", ["platform-account-id", "display-name"])
+def test_an_account_without_a_usable_name_or_id_is_not_added(
+    run: RunCommand, ask: AskCommand, house: House, option: str, text: str
+) -> None:
+    ended = run("--json", *add(house, **{option: text}), stdin=json.dumps(TOKENS))
+    rule = {"platform-account-id": "platformAccountId", "display-name": "displayName"}[option]
+    assert (ended.code, ended.error["code"], ended.error["rule"]) == (3, "validation_failed", rule)
+    assert ask("account", "list") == []
+
+
 def test_an_account_of_an_unknown_profile_ends_with_3(run: RunCommand, house: House) -> None:
     ended = run("--json", *add(house, profile=UNKNOWN), stdin=json.dumps(TOKENS))
     assert (ended.code, ended.error["code"]) == (3, "not_found")

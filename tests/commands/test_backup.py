@@ -325,10 +325,13 @@ def test_other_files_in_the_folder_are_left_alone(timed: AppServer) -> None:
     folder.mkdir()
     for name in ("mine.zip", "socialpub-before-upgrade.zip"):
         (folder / name).write_text("mine")
+    linked, nested = (f"socialpub-{year}0101T000000Z.zip" for year in (2019, 2020))
+    (folder / linked).symlink_to(folder / "a disk that is not there" / linked)
+    (folder / nested).mkdir()
     for _ in range(4):
         timed.clock.skip(DAY)
         made = _made(timed)
-    assert {"mine.zip", "socialpub-before-upgrade.zip"} < set(made)
+    assert {"mine.zip", "socialpub-before-upgrade.zip", linked, nested} < set(made)
 
 
 @pytest.mark.slow

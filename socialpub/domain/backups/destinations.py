@@ -30,7 +30,8 @@ class FolderDestination:
 
     def list_backups(self) -> list[StoredBackup]:
         """List the backups, newest first; other files are ignored."""
-        return _sort((path.name, path.stat().st_size) for path in self.directory.glob("socialpub-*.zip"))
+        found = (path for path in self.directory.glob("socialpub-*.zip") if path.is_file())  # no link without its file
+        return _sort((path.name, path.stat().st_size) for path in found)
 
     def remove(self, name: str) -> None:
         (self.directory / name).unlink(missing_ok=True)

@@ -172,7 +172,7 @@ def shorten(name: str) -> str:
 
 def build_schema_error(issues: list[dict[str, Any]], remediation: str | None = None) -> ApiError:
     """Build `validation_failed` from at least one issue."""
-    path = ".".join(str(part) for part in issues[0]["path"])
+    path = ".".join(str(part) or '""' for part in issues[0]["path"])  # a name may be empty
     return ApiError(
         "validation_failed",
         _end_sentence(f"{path or 'The body'}: {issues[0]['message']}"),

@@ -223,6 +223,12 @@ def test_a_field_with_no_neighbour_lists_what_there_is(world: RequestCast) -> No
     )
 
 
+def test_a_field_without_a_name_is_named_by_quotes(world: RequestCast) -> None:
+    for answer in (world.alice.api.get("/v1/posts?=1"), world.alice.api.publish({**whole(world), "": 1})):
+        error = error_of(answer)
+        assert (error["rule"], error["message"][:4]) == ('""', '"": ')
+
+
 def test_a_request_of_nothing_but_unknown_fields_is_answered_in_bounds(world: RequestCast) -> None:
     error = error_of(world.post(**{f"field{n}": n for n in range(20_000)}))
     assert (error["rule"], error["message"]) == ("body.json", "The body has more than 15,000 values.")

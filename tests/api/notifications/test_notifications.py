@@ -507,6 +507,27 @@ def test_a_channel_that_failed_for_five_days_is_switched_off_and_on_again(
     assert [row["status"] for row in wait_for_notices(world.server)] == ["succeeded"]
 
 
+@pytest.mark.parametrize("path", ["", "/moved"])
+def test_the_failures_of_an_earlier_target_do_not_switch_a_channel_off(
+    world: RequestCast, slack: WebhookReceiver, path: str
+) -> None:
+    """The same target given again changes nothing: a script may set it every day."""
+    slack.answer = lambda got: 500
+    here = f"{CHANNELS}/{on_slack(world.alice, slack)['id']}"
+    world.server.clock.stop()  # no second attempt before the days have passed
+    refuse_channel(world)
+    slack.wait(1)
+    while world.alice.api.get(here).json()["lastFailureReason"] is None:
+        sleep_briefly()
+    to = CHATS["slack"].to(slack.origin)
+    assert world.alice.api.patch(here, json={"to": to | {"url": f"{to['url']}{path}"}}).status_code == 200
+    world.server.skip(6 * DAY)
+    slack.wait(2)
+    while (row := notice_rows(world.server)[0])["attempts"] < 2:
+        sleep_briefly()
+    assert (row["status"], world.alice.api.get(here).json()["active"]) == ("pending", path == "/moved")
+
+
 def test_what_happens_while_a_channel_is_off_or_gone_is_not_told(world: RequestCast, slack: WebhookReceiver) -> None:
     off, gone = on_slack(world.alice, slack), on_slack(world.alice, slack)
     world.alice.api.patch(f"{CHANNELS}/{off['id']}", json={"active": False})

@@ -223,6 +223,26 @@ def test_endpoint_failing_for_five_days_is_disabled_and_reenabled(world: Request
     wait_for_deliveries(world.server, world.alice, 1, "succeeded")
 
 
+@pytest.mark.parametrize("path", ["", "/moved"])
+def test_the_failures_of_an_earlier_url_do_not_disable_an_endpoint(
+    world: RequestCast, sink: WebhookReceiver, path: str
+) -> None:
+    """The same URL given again changes nothing: a script may set it every day."""
+    sink.answer = lambda got: 500
+    here = f"{ENDPOINTS}/{register_endpoint(world.alice, sink.url, events=['post.published'])['id']}"
+    world.server.clock.stop()  # no second attempt before the days have passed
+    world.published()
+    sink.wait(1)
+    while world.alice.api.get(here).json()["lastFailureReason"] is None:
+        sleep_briefly()
+    assert world.alice.api.patch(here, json={"url": f"{sink.url}{path}"}).status_code == 200
+    world.server.skip(6 * 24 * 3600)
+    sink.wait(2)
+    while (row := world.server.rows(WebhookDelivery)[0])["tries"] < 2:
+        sleep_briefly()
+    assert (row["status"], world.alice.api.get(here).json()["active"]) == ("pending", path == "/moved")
+
+
 def test_what_happens_while_an_endpoint_is_off_or_gone_is_not_sent(world: RequestCast, sink: WebhookReceiver) -> None:
     off, gone = (register_endpoint(world.alice, f"{sink.url}/{name}") for name in ("off", "gone"))
     world.alice.api.patch(f"{ENDPOINTS}/{off['id']}", json={"active": False})

@@ -114,6 +114,8 @@ def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelB
     if request.to is not None:
         to = request.to
         changes |= {"kind": to.kind, "shown": _mask_target(to), "secret": _encrypt_secret(service, row["id"], to)}
+        if (to.kind, _secret_fields(to)) != (row["kind"], decrypt_secret(service, row["id"], row["secret"])):
+            changes["failing_since"] = None  # the failures were the earlier target's
     NotificationChannel.update(**changes).where(NotificationChannel.id == row["id"]).execute()
     tx.after_commit(lambda: service.wake_deliveries([row["id"]]))  # pending messages may be sent now
     return to_body(find(who.scope, channel))

@@ -105,6 +105,8 @@ def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> Endpoi
     if request.url is not None:
         url_policy.check_webhook(who.service, request.url)
         changes["url"] = request.url
+        if request.url != row["url"]:
+            changes["failing_since"] = None  # the failures were the earlier URL's
     WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
     tx.after_commit(lambda: who.service.wake_deliveries([row["id"]]))  # pending deliveries may be sent now
     return to_body(find(who.scope, endpoint))
