@@ -61,6 +61,9 @@ def number_reference_to(model: type[BaseModel], name: str) -> SurrogateKeyField:
     return SurrogateKeyField(model, column_name=name, field="number", lazy_load=False, index=False)
 
 
+# --- The server's run ------------------------------------------------------------------------------------------------
+
+
 class Instance(BaseModel):
     """The only row: the server run that owns the file, and whether publishing is paused."""
 
@@ -76,6 +79,9 @@ class Instance(BaseModel):
     key_id = TextField(null=True)  # of the master key that encrypts
     client_key = TextField(null=True)  # encrypted: the key of this server as an OAuth client with a client metadata URL
     signing_key = TextField(null=True)  # encrypted: the key that signs cursors and media URLs
+
+
+# --- Organizations, users and keys -----------------------------------------------------------------------------------
 
 
 class Organization(BaseModel):
@@ -231,6 +237,9 @@ class AuthorizationCode(BaseModel):
         table_name = "authorization_code"
 
 
+# --- Accounts --------------------------------------------------------------------------------------------------------
+
+
 class Account(BaseModel):
     """A connected account; `secret` is its encrypted tokens, null once disconnected."""
 
@@ -297,6 +306,9 @@ class ConnectAttempt(BaseModel):
     ends_at = BigIntegerField(index=True)
 
 
+# --- Media -----------------------------------------------------------------------------------------------------------
+
+
 class Media(BaseModel):
     """A stored file.
 
@@ -337,6 +349,9 @@ Media.add_index(  # `size_bytes > 0` keeps SQLite from using it to find ids of a
         SQL("deleted_at IS NULL AND size_bytes > 0")
     )
 )
+
+
+# --- Posts -----------------------------------------------------------------------------------------------------------
 
 
 class Batch(BaseModel):
@@ -581,6 +596,9 @@ Intent.add_index(
 Intent.add_index(Intent.index(Intent.account, name="intent_unknown").where(SQL("outcome = 'unknown'")))
 
 
+# --- Events and their deliveries -------------------------------------------------------------------------------------
+
+
 class EventTypeField(IntegerField):  # type: ignore[misc]
     """The type of an event, stored as its number."""
 
@@ -740,6 +758,9 @@ Notification.add_index(
 )
 
 
+# --- Repeated requests -----------------------------------------------------------------------------------------------
+
+
 class IdempotencyRecord(BaseModel):
     """An Idempotency-Key and the response to replay; the id is the SHA-256 of its scope."""
 
@@ -776,6 +797,9 @@ class UnacknowledgedRequest(BaseModel):
     class Meta:
         table_name = "owed"
         without_rowid = True
+
+
+# --- Quotas and billing ----------------------------------------------------------------------------------------------
 
 
 class Usage(BaseModel):
@@ -820,6 +844,9 @@ class BillingWebhook(BaseModel):
         indexes = ((("subscription", "name"), True),)
 
 
+# --- API versions of platforms ---------------------------------------------------------------------------------------
+
+
 class VersionNotice(BaseModel):
     """A notice to an organization about the end of an API version, sent only once."""
 
@@ -846,6 +873,9 @@ class VersionCheck(BaseModel):
 
     class Meta:
         table_name = "version_asked"
+
+
+# --- The audit log ---------------------------------------------------------------------------------------------------
 
 
 class AuditEntry(BaseModel):
@@ -875,7 +905,8 @@ AuditEntry.add_index(
     )
 )
 
-# --- Finding rows -------------------------------------------------------------------------------------------
+
+# --- Finding rows ----------------------------------------------------------------------------------------------------
 
 
 def find_row(model: HasRowType[R], id: object) -> R | None:
@@ -918,6 +949,8 @@ def _select_by_id(model: Any) -> tuple[str, tuple[Any, ...]]:
     sql = f'SELECT {columns} FROM "{meta.table_name}" WHERE "id" = ?'
     return sql, tuple(meta.sorted_fields)
 
+
+# --- All tables ------------------------------------------------------------------------------------------------------
 
 TABLES = (
     Job,
