@@ -44,7 +44,9 @@
     form.elements.from.value = address.searchParams.get("from");
     form.elements.day.value = place.closest("[data-day]").dataset.day;
     form.elements.clock.value = clock;
+    const [moved, home, next] = [card, card.parentNode, card.nextSibling];
     place.append(card);
     form.requestSubmit();
+    window.navigation?.addEventListener("navigateerror", () => home.insertBefore(moved, next), { once: true }); // Esc
   });
 })();

@@ -102,7 +102,8 @@
   let timer = 0;
   let saving = null;
   let again = null; // the body of a request whose answer was lost: it is sent once more, as it was
-  let stopped = Boolean(fields.post.value || document.getElementById("conflict"));
+  const isClosed = () => Boolean(fields.post.value || document.getElementById("conflict")); // to automatic saving
+  let stopped = isClosed();
 
   function tell(text) {
     problem.firstElementChild.textContent = text;
@@ -132,17 +133,18 @@
     const retried = again !== null;
     const asked = { method: "POST", body, redirect: "manual", headers: { Accept: "application/json" } };
     const answer = await fetch("/drafts", asked).catch(() => null);
-    if (!answer || answer.status >= 500) {
+    const text = answer && (await answer.text().catch(() => null)); // null too if it breaks off
+    if (text === null || answer.status >= 500) {
       again = body;
       tell("The server does not answer. Your text is kept in this browser and saved as soon as it does.");
       timer = setTimeout(save, RETRY_MS);
       return;
     }
     again = null;
-    if (answer.ok) return done(await answer.json(), kept, retried);
+    if (answer.ok) return done(JSON.parse(text), kept, retried);
     stopped = answer.status !== 400;
     if (answer.status === 412) tell("This draft was changed in another tab or by someone else. Nothing was overwritten. Press “Save draft” to compare.");
-    else if (answer.status === 400) tell(`Not saved yet: ${(await answer.json()).error.message}`);
+    else if (answer.status === 400) tell(`Not saved yet: ${JSON.parse(text).error.message}`);
     else tell("Your session has ended. Your text is kept in this browser: sign in again, and it is offered here.");
   }
 
@@ -207,12 +209,22 @@
     button.setAttribute("aria-busy", "true");
     saved.textContent = "Sending…";
   }
-  window.addEventListener("pageshow", (event) => {
-    for (const button of form.querySelectorAll("button[aria-busy]")) {
+  function makeReady() {
+    for (const button of form.querySelectorAll("button:disabled")) {
       button.disabled = false;
       button.removeAttribute("aria-busy");
     }
-    if (event.persisted) stopped = Boolean(fields.post.value);
+  }
+  window.addEventListener("pageshow", (event) => {
+    makeReady();
+    if (event.persisted) stopped = isClosed();
+  });
+  window.navigation?.addEventListener("navigateerror", () => {
+    if (!form.querySelector("button:disabled")) return;
+    makeReady();
+    stopped = isClosed();
+    keep();
+    saved.textContent = "Stopped. Send it again: nothing is published twice.";
   });
 
   // --- Accounts, files -----------------------------------------------------------------------------------------------
@@ -306,8 +318,7 @@
       request.upload.addEventListener("progress", (event) => {
         if (event.lengthComputable) bar.value = event.loaded / event.total;
       });
-      request.addEventListener("load", () => resolve(request.responseText));
-      request.addEventListener("error", () => resolve(null));
+      request.addEventListener("loadend", () => resolve(request.responseText)); // empty if it failed or was stopped
       request.open("POST", "/compose/media");
       request.setRequestHeader("Accept", "text/html");
       request.send(body);

@@ -18,7 +18,8 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// A form is sent once, however often its button is pressed. Coming back to the page makes it ready again.
+// A form is sent once, however often its button is pressed. Coming back to the page makes it ready again, and so does
+// Esc, which stops the browser before the next page has come.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.dataset.sent) event.preventDefault();
@@ -27,9 +28,11 @@ document.addEventListener("submit", (event) => {
     press(form, event.submitter);
   } else if (form.method === "post") form.dataset.sent = "yes";
 });
-window.addEventListener("pageshow", () => {
+function makeReady() {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
-});
+}
+window.addEventListener("pageshow", makeReady);
+window.navigation?.addEventListener("navigateerror", makeReady);
 
 // What was done is said at the foot of the page for ten seconds, or until it is dismissed; not while it is read.
 for (const toast of document.querySelectorAll(".toast")) {
@@ -82,10 +85,11 @@ async function refresh() {
   if (document.hidden) return true;
   const answer = await fetch(location.href, { redirect: "manual", headers: { Accept: "text/html" } }).catch(() => null);
   if (answer && answer.type === "opaqueredirect") return void location.reload(); // the session has ended: to the sign-in page
+  const text = answer && answer.ok ? await answer.text().catch(() => null) : null; // null too if it breaks off
   const lost = document.getElementById("lost");
-  if (lost) lost.hidden = answer !== null && answer.ok;
-  if (!answer || !answer.ok) return true;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (lost) lost.hidden = text !== null;
+  if (text === null) return true;
+  const page = new DOMParser().parseFromString(text, "text/html");
   await released;
   waiting = false;
   for (const part of document.querySelectorAll("main [data-part]")) {
@@ -149,8 +153,9 @@ async function answered(form, button, typing) {
   const sent = { method: "POST", body: withFile ? data : new URLSearchParams(data), redirect: "manual", headers: { Accept: "text/html" } };
   if (!typing) button.setAttribute("aria-busy", "true");
   const answer = await fetch(button.hasAttribute("formaction") ? button.formAction : form.action, sent).catch(() => null);
+  const text = answer && answer.type === "basic" ? await answer.text().catch(() => null) : null;
   button.removeAttribute("aria-busy");
-  return answer && answer.type === "basic" ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+  return text === null ? null : new DOMParser().parseFromString(text, "text/html");
 }
 // Words that were typed since the form was sent stay, unless its fields have `moved`.
 function show(form, page, parts, moved = false) {

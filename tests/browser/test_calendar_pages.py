@@ -86,6 +86,20 @@ def test_a_card_is_dragged_to_another_day_and_hour_and_moved_back(
     assert tab.complaints == []
 
 
+def test_a_move_that_is_stopped_puts_its_card_back(
+    server: AppServer, publication: Publication, tab: BrowserTab
+) -> None:
+    tab.show(f"{server.url}/calendar/month/2098-03", width=1280)
+    tab.page.route("**/move", lambda route: None)  # no answer comes
+    tab.stop_next()
+    tab.page.drag_and_drop(".entry[draggable=true]", "[data-day='2098-03-12']", no_wait_after=True)
+    expect(tab.page.locator("[data-day='2098-03-04'] .entry")).to_be_visible()
+    expect(tab.page.locator("form[data-sent]")).to_have_count(0)
+    tab.page.unroute("**/move")
+    drag(tab, "[data-day='2098-03-12']")
+    assert publication.times == {"2098-03-12T10:20:00.000Z"}
+
+
 def test_a_draft_is_dragged_to_another_day_and_moved_back(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     open_signed_in(tab, server, alice)
     draft = new_draft(alice.api, text="An idea", scheduledAt=AT)["id"]

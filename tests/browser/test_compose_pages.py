@@ -41,6 +41,17 @@ addEventListener('pagehide', () => {
   sessionStorage.setItem('seen', `${button.disabled} ${document.getElementById('saved').textContent}`);
 });
 """
+# The connection is lost once, after the head of the answer to a check.
+BREAK_OFF = """
+() => {
+  const read = Response.prototype.text;
+  Response.prototype.text = async function () {
+    if (document.body.dataset.broken || !this.url.endsWith('/compose')) return read.call(this);
+    document.body.dataset.broken = "yes";
+    throw new TypeError('network error');
+  };
+}
+"""
 WORDS = "We bake at night so that there is bread in the morning. " * 4
 
 
@@ -565,6 +576,47 @@ def test_a_form_is_sent_with_the_files_being_uploaded(
         held.continue_()
     (post,) = server.rows(Post)
     assert len(json.loads(post["media"])) == 1
+
+
+def test_a_form_that_is_stopped_can_be_sent_again(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    """By Esc or the browser's own button, before the next page has come."""
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    tab.fill(text="Once")
+    wait_for(tab, "#saved", "Draft saved")
+    tab.page.route("**/compose", lambda route: None)  # no answer comes
+    tab.stop_next()
+    tab.page.locator("button[value=send]").click(no_wait_after=True)
+    wait_for(tab, "#saved", "Stopped")
+    assert "Once" in tab.ask("Object.values(localStorage).join()")
+    assert server.rows(Post) == []
+    tab.page.unroute("**/compose")
+    tab.click("button[value=send]")
+    (post,) = server.rows(Post)
+    assert tab.ask("location.pathname") == f"/posts/{post['id']}"
+
+
+def test_a_stopped_upload_holds_up_nothing(alice: Person, uploads: list[Route], tab: BrowserTab) -> None:
+    begin_upload(tab, uploads, 64)
+    tab.ask("window.stop()")
+    wait_for(tab, "#uploads .problem", "not uploaded")
+    tab.fill(text="Without its picture")
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    tab.click("button[value=send]")
+    assert "Post published." in tab.text(".notice")
+
+
+def test_an_answer_that_breaks_off_ends_no_checks(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    wait_for(tab, f"[id='count-{alice.bluesky}']", "0 of 300")
+    tab.ask(BREAK_OFF)
+    tab.fill(text="Once")
+    tab.page.locator("body[data-broken]").wait_for()
+    tab.fill(text="Again")
+    wait_for(tab, f"[id='count-{alice.bluesky}']", "5 of 300")
 
 
 PASTE = """

@@ -69,6 +69,10 @@ class BrowserTab:
         """The page before this one."""
         self.page.go_back()
 
+    def stop_next(self) -> None:
+        """Have the browser stop, as Esc stops it, as soon as it begins to leave the page."""
+        self.ask("navigation.addEventListener('navigate', () => setTimeout(() => window.stop()), { once: true })")
+
     def menu(self) -> None:
         """Open the menu of whoever is signed in."""
         self.page.locator(".who .menu summary").last.click()
