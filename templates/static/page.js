@@ -134,20 +134,20 @@ async function stay(form, button, parts) {
     again = false;
   }
   const mine = ++turn;
-  const page = await answered(form, button, typing);
+  const sent = new FormData(form, button);
+  const page = await answered(form, button, sent, typing);
   await released;
   if (typing && mine !== turn) return; // a button was pressed meanwhile
   if (page && page.querySelector("form.compose")) {
     const changed = button.dataset.stay && page.getElementById(button.dataset.stay); // a field that is no part
     if (changed) form.elements[button.dataset.stay].value = changed.value;
-    return show(form, page, parts, button.name.startsWith("piece-"));
+    return show(form, page, parts, sent, button.name.startsWith("piece-"));
   }
   if (typing) return;
   for (const each of form.querySelectorAll("[data-stay]")) delete each.dataset.stay;
   form.requestSubmit(button.formAction.endsWith("/media") ? form.querySelector("button[value=live]") : button);
 }
-async function answered(form, button, typing) {
-  const data = new FormData(form, button);
+async function answered(form, button, data, typing) {
   const withFile = button.formEnctype === "multipart/form-data";
   if (!withFile) data.delete("file");
   const sent = { method: "POST", body: withFile ? data : new URLSearchParams(data), redirect: "manual", headers: { Accept: "text/html" } };
@@ -157,18 +157,28 @@ async function answered(form, button, typing) {
   button.removeAttribute("aria-busy");
   return text === null ? null : new DOMParser().parseFromString(text, "text/html");
 }
-// Words that were typed since the form was sent stay, unless its fields have `moved`.
-function show(form, page, parts, moved = false) {
+// What was written or chosen since the form was `sent` stays: it becomes the default of the field and of the one that
+// has come, so that their parts are alike if nothing else has changed. The fields of pieces that have `moved` do not, nor
+// a line of text that was sent as it is: the answer may empty it.
+const FIELDS = "textarea[name], select[name], input[name]:not([type=hidden], [type=file])";
+const PIECES = /^(piece|in)\./;
+function carry(field, now) {
+  const { checked, value } = field;
+  if (field.matches("[type=checkbox], [type=radio]")) field.defaultChecked = now.defaultChecked = checked;
+  else if (field.options) for (const each of [...field.options, ...now.options]) each.defaultSelected = each.value === value;
+  else field.defaultValue = now.defaultValue = value;
+}
+function show(form, page, parts, sent, moved) {
   const at = document.activeElement;
   const caret = [at.selectionStart, at.selectionEnd];
   const around = at.closest("[data-part]");
   for (const part of form.querySelectorAll(parts)) {
     if (!part.isConnected) continue; // it was in a part that has come
     const fresh = page.getElementById(part.id);
-    for (const field of fresh && !moved ? part.querySelectorAll("textarea[name]") : []) {
-      const now = fresh.querySelector(`[name="${CSS.escape(field.name)}"]`);
-      field.defaultValue = field.value;
-      if (now) now.defaultValue = field.value;
+    for (const field of fresh ? part.querySelectorAll(FIELDS) : []) {
+      const now = page.getElementById(field.id);
+      if (!now || now.type !== field.type || (field.type === "text" && sent.get(field.name) === field.value)) continue;
+      if (!moved || !PIECES.test(field.name)) carry(field, now);
     }
     const stays = fresh && ("keep" in fresh.dataset || ("once" in fresh.dataset && part.querySelector("details")));
     if (fresh && !stays && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);

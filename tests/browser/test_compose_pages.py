@@ -549,6 +549,43 @@ def test_an_upload_takes_back_nothing_done_meanwhile(uploads: list[Route], tab: 
     assert tab.page.locator(".chosen > li").count() == 1
 
 
+def test_what_is_chosen_while_an_answer_comes_stays(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    server.connect(alice, "twitter")
+    file = stored_media(alice.api, make_picture("PNG"))["id"]
+    server.clock.skip((4_070_908_800_000 - server.clock.now_ms()) / 1000)  # 1 January 2099
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    tab.fill(text="One")
+    tab.page.locator("#later").check()
+    tab.ask("document.querySelector('[name=in_zone]').value = 'Europe/Berlin'")
+    tab.fill(day="2099-10-25", clock="02:30")
+    tab.page.locator("summary:has-text('Choose from your media')").click()
+    tab.page.locator(f"[id='pick-{file}']").check()
+    tab.page.locator("button[value=add]").click()
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    tab.page.locator("#piece-add").click()
+    tab.page.locator("[id='piece.1']").fill("Two")
+    tab.page.locator(f"[id='own-{alice.bluesky}'] button").click()
+    tab.page.locator(f"[id='{alice.bluesky}.text']").wait_for()
+    tab.page.locator("button[value=check]:visible").click()
+    tab.page.locator("#fold-first").check()
+    chosen = [tab.page.locator(f"[id='{id}']") for id in ("fold-second", f"{alice.bluesky}.alone")]
+    held: list[Route] = []
+    tab.page.route("**/compose", lambda route: route.continue_() if held else held.append(route))
+    with tab.page.expect_request("**/compose"):
+        tab.page.locator("#piece-add").click()
+    for box in chosen:
+        box.check()
+    tab.page.locator(f"[id='in-{file}']").select_option("1")
+    tab.page.locator("#groups summary").click()
+    tab.fill(group_name="Both")
+    held[0].continue_()
+    tab.page.locator("[id='piece.2']").wait_for()
+    assert [box.is_checked() for box in chosen] == [True, True]
+    assert tab.page.locator(f"[id='in-{file}']").input_value() == "1"
+    assert tab.page.locator("[name=group_name]").input_value() == "Both"
+
+
 def test_buttons_pressed_at_once_are_all_obeyed(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     second = server.connect(alice, "twitter")["id"]
     open_signed_in(tab, server, alice)
