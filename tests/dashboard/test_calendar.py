@@ -10,8 +10,11 @@ from datetime import UTC, date, datetime
 import httpx
 import pytest
 
+from socialpub.base.runtime import format_iso
 from socialpub.domain.posts import calendar
 from socialpub.store.schema.models import User
+from socialpub.web.dashboard import calendar as calendar_page
+from socialpub.web.dashboard import posts as posts_page
 from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, follow_notice, send_form
@@ -118,6 +121,45 @@ def test_a_repeated_time_that_is_sent_back_moves_nothing(alice: Person, browser:
     assert send_form(browser, f"/publications/{batch['id']}/move", **fields).status_code == 303
     post = batch["results"][0]["postId"]
     assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-10-26T01:30:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "hours", "end"),
+    [
+        ("UTC", date(2026, 10, 25), range(9, 10), ms(2026, 10, 25, 10)),
+        ("UTC", date(2026, 12, 31), range(23, 24), ms(2027, 1, 1)),
+        ("Europe/Berlin", date(2026, 10, 24), range(6), ms(2026, 10, 24, 4)),
+        ("Europe/Berlin", date(2026, 10, 25), range(6), ms(2026, 10, 25, 5)),  # seven hours long
+        ("Europe/Berlin", date(2026, 10, 25), range(2, 3), ms(2026, 10, 25, 2)),  # 02:00 CEST to 03:00 CET
+        ("Europe/Berlin", date(2026, 10, 25), range(1, 2), ms(2026, 10, 25)),
+        ("Europe/Berlin", date(2026, 3, 29), range(6), ms(2026, 3, 29, 4)),  # five hours long
+        ("Asia/Beirut", date(2026, 10, 24), range(23, 24), ms(2026, 10, 24, 22)),  # at 24:00 they go back to 23:00
+        ("Asia/Beirut", date(2026, 10, 24), range(22, 23), ms(2026, 10, 24, 20)),
+        ("Australia/Lord_Howe", date(2026, 4, 5), range(1, 2), ms(2026, 4, 4, 15, 30)),  # half an hour is repeated
+    ],
+)
+def test_an_hour_ends_after_its_second_pass(zone: str, day: date, hours: range, end: int) -> None:
+    assert calendar_page.find_end(day, hours, zone) == end
+
+
+FIRST, SECOND = ms(2026, 10, 25, 0, 30), ms(2026, 10, 25, 1, 30)  # 02:30 in Berlin
+
+
+@pytest.mark.parametrize(
+    ("now", "seen", "at"),
+    [
+        (FIRST - HOUR, None, FIRST),
+        (FIRST - 1, None, FIRST),
+        (FIRST, None, SECOND),
+        (SECOND - 1, None, SECOND),
+        (SECOND, None, FIRST),  # both are over
+        (FIRST - 1, SECOND, SECOND),
+        (SECOND - 1, FIRST, FIRST),  # it is not moved
+    ],
+)
+def test_a_repeated_time_is_the_first_that_is_not_over(now: int, seen: int | None, at: int) -> None:
+    form = {"day": "2026-10-25", "clock": "02:30", "in_zone": "Europe/Berlin", "from": f"{seen}"}
+    assert posts_page.read_time(form, now) == format_iso(at)
 
 
 def test_a_week_of_two_years_names_both(browser: ApiClient) -> None:

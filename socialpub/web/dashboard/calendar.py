@@ -40,7 +40,6 @@ WORST_FIRST = ("failed", "rejected", "unknown", "overdue", "retrying", "publishi
 """States, by how much they matter to the reader of a calendar; the others matter least."""
 YEARS = range(2000, 2200)
 DAY = timedelta(days=1)
-HOUR_MS = 3_600_000
 FIRST_HOUR = 6  # of the hours with a row of their own in the week; those before share one
 VIEWS = ("month", "week")
 
@@ -270,15 +269,19 @@ def _list_hours(call: RequestContext, session: DashboardSession, day: dict[str, 
 
 
 def _build_hour(call: RequestContext, session: DashboardSession, day: dict[str, Any], hours: range) -> dict[str, Any]:
-    clock, on = f"{hours[0]:02}:00", f"{day['date']}"
-    end = (time_format.parse_local(on, clock, session.zone) or 0) + len(hours) * HOUR_MS
     return {
-        "clock": clock,
+        "clock": f"{hours[0]:02}:00",
         "is_early": len(hours) > 1,
-        "is_over": end <= call.service.now_ms,
+        "is_over": find_end(day["date"], hours, session.zone) <= call.service.now_ms,
         "entries": [entry for entry in day["entries"] if entry["hour"] in hours],
         "slots": [slot for slot in day["slots"] if slot["hour"] in hours],
     }
+
+
+def find_end(day: date, hours: range, zone: str) -> int:
+    """Return when the last of these hours ends, on a day on which clocks may repeat it."""
+    days, hour = divmod(hours.stop, 24)
+    return time_format.parse_local(f"{day + days * DAY}", f"{hour:02}:00", zone) or 0
 
 
 # --- Moving ----------------------------------------------------------------------------------------------------------
@@ -405,7 +408,7 @@ async def _move(
     form = forms.parse(call)
     view, back, seen = _read_view(form.get("view")), _parse_ms(form.get("to")), _parse_ms(form.get("from")) or 0
     try:
-        to = str(format_iso(back)) if back is not None else read_time(form)
+        to = str(format_iso(back)) if back is not None else read_time(form, call.service.now_ms)
         at_ms = validation.parse_object(PostEditRequest, {"scheduledAt": to}).scheduled_at
         assert at_ms is not None, "it was given"
         card, more = await act(seen, at_ms)

@@ -397,7 +397,7 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
 
 
 async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) -> None:
-    request = validation.parse_object(PostEditRequest, {"scheduledAt": read_time(form)})
+    request = validation.parse_object(PostEditRequest, {"scheduledAt": read_time(form, call.service.now_ms)})
     await actions.perform_bound(await edits.prepare_post(call.actor, post, request, {}))
 
 
@@ -417,7 +417,7 @@ async def retry(call: RequestContext) -> HandlerResponse:
 
 
 async def _retry(call: RequestContext, form: Mapping[str, str], *, later: bool) -> None:
-    given = {"scheduledAt": read_time(form)} if later else {}
+    given = {"scheduledAt": read_time(form, call.service.now_ms)} if later else {}
     await actions.perform(
         call.actor, post_actions.retry, call.path_value("post_id"), validation.parse_object(RetryRequest, given)
     )
@@ -518,10 +518,10 @@ async def _redirect_done(
     return redirect_with_flash(call, back, words)
 
 
-def read_time(form: Mapping[str, str]) -> str:
+def read_time(form: Mapping[str, str], now_ms: int) -> str:
     """Return the form's time as the API writes it. Raises an ApiError for an invalid one.
 
-    A time that the clocks show twice is the one before the form, `from`, or else the earlier one.
+    A time that the clocks show twice is the one before the form, `from`, or else the first that is not over.
     """
     zone, day, clock = read_zone(form), _day(form), form.get("clock", "")
     try:
@@ -531,7 +531,8 @@ def read_time(form: Mapping[str, str]) -> str:
     if not instants:
         message = f"{clock} does not exist on this day: the clock is set forward over it. Choose another time."
         raise ApiError("validation_failed", message)
-    return str(format_iso(next((at for at in instants if f"{at}" == form.get("from")), instants[0])))
+    before = [at for at in instants if f"{at}" == form.get("from")]
+    return str(format_iso([*before, *(at for at in instants if at > now_ms), instants[0]][0]))
 
 
 def read_zone(form: Mapping[str, str]) -> str:
