@@ -19,14 +19,8 @@ from socialpub.domain.backups.archive import BackupError, BackupExistsError
 from socialpub.domain.schemas.errors import build_error_body
 from socialpub.store.engine.locks import StartError
 from socialpub_client.commands.exit_codes import AUTHENTICATION, FAILED, REFUSED
-from socialpub_client.commands.runner import (
-    OutputLostError,
-    drop_output,
-    escape_controls,
-    format_fields,
-    printing,
-    tell_error,
-)
+from socialpub_client.commands.runner import OutputLostError, drop_output, format_fields, printing, tell_error
+from socialpub_client.terminal_text import escape_controls
 
 
 def run(options: CommandOptions) -> int:

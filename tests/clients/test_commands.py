@@ -395,14 +395,14 @@ def test_events_are_json_lines_and_go_on_after_the_kept_cursor(
 
 
 def test_what_a_terminal_would_obey_is_printed_with_escapes(run: RunCommand, world: ClientWorld) -> None:
-    name = "\x1b[31mred\nid 1\x9b"
+    name = "\x1b[31mred\nid 1\x9b \u202eb\u200d"  # U+202E turns what follows; U+200D joins emoji
     query = Account.update(display_name=name).where(Account.id == world.alice.bluesky)
     world.server.service.write(lambda tx: query.execute()).result()
-    assert run("accounts", "list").out.rstrip("\n").endswith(r"  active  \x1b[31mred\nid 1\x9b")
+    assert run("accounts", "list").out.rstrip("\n").endswith(r"  active  \x1b[31mred\nid 1\x9b \u202eb" + "\u200d")
     assert run("accounts", "list", "--json").json["displayName"] == name
     shown = run("accounts", "show", world.alice.bluesky)
     assert r"\x1b[31mred" in shown.out
-    assert not re.search("[\x1b\x9b]", shown.out)
+    assert not re.search("[\x1b\x9b\u202e]", shown.out)
 
 
 def test_accounts_webhooks_and_any_request(run: RunCommand, world: ClientWorld) -> None:

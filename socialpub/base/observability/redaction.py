@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from pythonjsonlogger import json as json_lines
 
 from socialpub.base import json_codec
+from socialpub_client.terminal_text import escape_controls
 
 T = TypeVar("T")
 PLACEHOLDER = "[hidden]"
@@ -355,16 +356,7 @@ def _decode_own_escapes(forms: Iterable[str]) -> set[str]:
 
 # --- The log -----------------------------------------------------------------------------------------------------
 
-# Controls, line separators, zero-width and direction marks, lone surrogates.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _INDENT = "\n  | "
-
-
-def escape_controls(text: str) -> str:
-    """Return a text as one line of visible characters."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class TextLogFormatter(logging.Formatter):

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import json
 import os
-import re
 import sys
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -23,11 +22,10 @@ from socialpub_client.commands import exit_codes
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.exit_codes import AUTHENTICATION, DONE, FAILED, REFUSED, UNKNOWN, UNREACHED
 from socialpub_client.messages import Transport
+from socialpub_client.terminal_text import escape_controls
 
 Json = dict[str, Any]
 BUSY = {408, 429, 502, 503, 504}
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
-_CONTROLS_WITHIN_LINES = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass
@@ -109,15 +107,6 @@ def _format_lines(output: Output, lines: Iterable[str]) -> Iterable[str]:
     return lines if output.verbatim else map(escape_controls, lines)
 
 
-def escape_controls(line: str) -> str:
-    """Escape what a terminal would obey: names come from tenants and platforms."""
-    return _escape(_CONTROLS, line)
-
-
-def _escape(controls: re.Pattern[str], text: str) -> str:
-    return controls.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
 class OutputLostError(Exception):
     """Standard output cannot be written; `error` says why."""
 
@@ -157,7 +146,7 @@ def tell_error(text: str) -> None:
     if sys.stderr is None:  # closed; print would take standard output instead
         return
     try:
-        print(_escape(_CONTROLS_WITHIN_LINES, text), file=sys.stderr, flush=True)
+        print("\n".join(map(escape_controls, text.split("\n"))), file=sys.stderr, flush=True)
     except OSError:
         sys.stderr = None  # it was closed: the rest of the command goes on
 

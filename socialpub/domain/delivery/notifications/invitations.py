@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from socialpub.base.concurrency.fair_executor import ShareKey
-from socialpub.base.observability.redaction import escape_controls
 from socialpub.base.value_formats import EMAIL_PATTERN
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.delivery.attempts import run_timed
 from socialpub.domain.delivery.notifications import email
 from socialpub.domain.delivery.notifications.message_texts import NAME_MAX, Message
+from socialpub_client.terminal_text import escape_controls
 
 _TEXT = "{by} invites you to {house}. The link works once, within a week: you choose a password, and are in."
 

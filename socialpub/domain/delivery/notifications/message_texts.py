@@ -12,6 +12,7 @@ from socialpub.base.observability import redaction
 from socialpub.base.runtime import format_iso
 from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.domain.server import instance
+from socialpub_client.terminal_text import escape_controls
 
 _LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
 HOME_PAGE, ACCOUNTS_PAGE, POSTS_PAGE, DRAFTS_PAGE, WEBHOOKS_PAGE = "/", "/accounts", "/posts", "/drafts", "/webhooks"
@@ -290,5 +291,5 @@ def _format_time(text: str) -> str:
 
 def _shorten(value: object, most: int = NAME_MAX) -> str:
     """Redact a value, put it on one line and shorten it."""
-    text = redaction.escape_controls(redaction.redact(" ".join(str(value).split())))
+    text = escape_controls(redaction.redact(" ".join(str(value).split())))
     return text if len(text) <= most else text[: most - 1] + "…"
