@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 from sanic import HTTPResponse
 
@@ -26,7 +27,7 @@ from socialpub.domain.media import files
 from socialpub.domain.schemas.common import EmptyRequest
 from socialpub.store.database import current_requester
 from socialpub.web.dashboard import sign_in
-from socialpub.web.http import etags, forms, handler, request_body, request_headers
+from socialpub.web.http import etags, forms, handler, multipart, request_body, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext, Route, ServerRequest
 from socialpub.web.http.page_cache import PageCache
 
@@ -109,11 +110,16 @@ class RequestPipeline:
 
     async def _sign_in(self, request: ServerRequest, route: Route) -> HandlerResponse:
         """Return the sign-in page instead of a page; a submitted form is saved until after sign-in."""
-        if request.method in ("GET", "HEAD") or route.receive is not None:
+        if request.method in ("GET", "HEAD"):
             return sign_in.redirect_to_sign_in(request.method, request.path, request.query_string)
         request_body.check_content_encoding(request)
         call = RequestContext(request, route, self.service, self.engine, ANONYMOUS_SCOPE)
-        call.body = await request_body.read_body(request, min(route.body_max, request_body.SMALL_BODY_MAX))
+        if route.receive is None:
+            call.body = await request_body.read_body(request, min(route.body_max, request_body.SMALL_BODY_MAX))
+        else:  # a file that comes after these bytes is not read, nor are the fields after it
+            start = await request_body.read_start(request, request_body.SMALL_BODY_MAX)
+            fields, _ = multipart.parse_small_form(request.headers.get("content-type", ""), start)
+            call.body = urlencode(fields).encode()
         return sign_in.save_form_and_sign_in(call)
 
     async def _receive(self, call: RequestContext) -> None:

@@ -721,6 +721,43 @@ def test_what_was_written_comes_back_after_signing_in_again(world: RequestCast) 
     assert posts(world) == []
 
 
+@pytest.mark.parametrize("size", [1000, 1_000_000])
+def test_an_upload_after_the_session_ended_brings_its_words_back(world: RequestCast, size: int) -> None:
+    add_user(world.server, world.alice, EMAIL, "owner")
+    browser = world.server.api()
+    given = {"page": "/compose", "text": "“Ünïcode”", **target_fields(world.alice.bluesky)}
+    given |= {f"field.{n}": "x" for n in range(200)}
+    page = browser.post("/compose/media", data=given, files={"file": ("a.jpg", b"x" * size)}, headers=HTML)
+    assert "Your session has ended" in page.text
+    assert sign_in_at(page, browser).headers["Location"] == "/compose?kept=1"
+    back = browser.get("/compose?kept=1", headers=HTML).text
+    assert "“Ünïcode”</textarea>" in back
+    assert f'name="to.{world.alice.bluesky}" value="yes" checked' in back
+    assert stored_files(world.server) == []
+
+
+@pytest.mark.parametrize(("path", "to"), [("/media", "/media"), ("/import", "/import/check")])
+def test_a_form_of_files_alone_leads_back_to_its_page(world: RequestCast, path: str, to: str) -> None:
+    add_user(world.server, world.alice, EMAIL, "owner")
+    browser = sign_in(world.server, world.alice.organization)
+    form = re.search(f'<form[^>]*action="{to}".*?</form>', browser.get(path, headers=HTML).text, re.DOTALL)
+    assert form
+    given = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form[0]))
+    stranger, file = world.server.api(), {"file": ("a.csv", b"x" * 1_000_000)}
+    sent = stranger.post(to, data=given, files=file, headers=HTML)
+    assert (sent.status_code, sent.headers["Location"]) == (303, f"/login?next={path}")
+    back = sign_in_at(stranger.get(sent.headers["Location"], headers=HTML), stranger)
+    assert back.headers["Location"] == path
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "multipart/form-data", "multipart/form-data; boundary=x"])
+def test_an_odd_upload_without_a_session_is_refused(world: RequestCast, content_type: str) -> None:
+    for body in (b"", b"--x", b"--x\r\nContent-Disposition: form-data\r\n\r\n\xff\r\n--x--", b"--x\r\n\r\n\r\n--x\xff"):
+        for path in ("/compose/media", "/media", "/import/check"):
+            answer = world.server.api().post(path, content=body, headers=HTML | {"Content-Type": content_type})
+            assert answer.status_code in (303, 400, 415), (path, body, answer.text)
+
+
 # --- Hostile forms ---------------------------------------------------------------------------------------------------
 
 

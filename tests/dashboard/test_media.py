@@ -87,7 +87,7 @@ def test_a_file_is_deleted_after_being_asked_unless_a_post_needs_it(world: Reque
 def upload(browser: ApiClient, *contents: bytes) -> str:
     """The page after the form with these files was sent."""
     files = [("file", (f"{number}.bin", data, "")) for number, data in enumerate(contents)]
-    fields = {"csrf_token": browser.headers["X-CSRF-Token"]}
+    fields = {"csrf_token": browser.headers["X-CSRF-Token"], "page": "/media"}
     return follow_notice(browser, browser.post("/media", data=fields, files=files, headers=HTML))
 
 
@@ -102,7 +102,8 @@ def test_many_files_are_stored_at_once_and_each_refusal_is_said(world: RequestCa
     assert len(shown(browser)) == 2
     assert len(stored_files(world.server)) == 2
     too_many = [("file", ("a", wide, ""))] * 21
-    refused = browser.post("/media", data={"csrf_token": "wrong"}, files=too_many, headers=HTML)
+    fields = {"csrf_token": "wrong", "page": "/media"}
+    refused = browser.post("/media", data=fields, files=too_many, headers=HTML)
     assert (refused.status_code, "Up to 20 files can be uploaded at once." in refused.text) == (400, True)
     strange = browser.post("/media", data={"csrf_token": "wrong"}, files={"file": ("a", wide, "")}, headers=HTML)
     assert strange.status_code == 403

@@ -230,7 +230,7 @@ class MediaFilesForm(PageUploadForm):
     """
 
     def __init__(self, boundary: bytes, open_file: Callable[[], IncomingFile], files_max: int) -> None:
-        super().__init__(boundary, open_file, files_max + 1)  # and the CSRF token
+        super().__init__(boundary, open_file, files_max + 2)  # and the CSRF token, and the page
         self.files: list[tuple[str, IncomingFile]] = []
         self.refusals: list[tuple[str, ApiError]] = []
         self._files_max = files_max

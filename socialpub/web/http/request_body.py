@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -190,6 +191,16 @@ async def read_body(request: Request, most: int) -> bytes:
     Raises ApiError `http.body_size` above `most` bytes, `http.timeout`.
     """
     return b"".join([piece async for piece in read_chunks(request, most)])
+
+
+async def read_start(request: Request, least: int) -> bytes:
+    """Return the first bytes of the body, at least so many, or all of it; the rest is not read."""
+    start = bytearray()
+    async for piece in read_chunks(request, sys.maxsize):
+        start += piece
+        if len(start) >= least:
+            break
+    return bytes(start)
 
 
 async def discard_body(request: Request) -> None:
