@@ -13,7 +13,7 @@ from socialpub.domain.schemas.drafts import NOTE_MAX, ReturnRequest
 from socialpub.store.rows import MediaRow, PostDraftRow
 from socialpub.web.dashboard import media
 from socialpub.web.dashboard.parts import draft_view
-from socialpub.web.dashboard.parts.layout import redirect
+from socialpub.web.dashboard.parts.layout import explain, redirect
 from socialpub.web.html.templates import render_page
 from socialpub.web.http import forms, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -93,6 +93,6 @@ async def decide(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.code != "validation_failed":
             raise
-        problem = CHANGED_TEXT if error.rule == "draft.changed" else error.message
+        problem = CHANGED_TEXT if error.rule == "draft.changed" else explain(error)
         return await show_link(call, problem, note, error.status)
     return redirect(f"{call.request.path}?done=returned")

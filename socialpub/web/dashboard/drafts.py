@@ -15,7 +15,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import NOTE_MAX, DraftsQuery, ReturnRequest
 from socialpub.web.api import drafts as drafts_api
 from socialpub.web.dashboard.compose import redirect_to_posts
-from socialpub.web.dashboard.parts import draft_view
+from socialpub.web.dashboard.parts import draft_view, error_texts
 from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, show
 from socialpub.web.html.time_format import pluralize
 from socialpub.web.http import forms
@@ -67,7 +67,7 @@ async def _page(call: RequestContext, template: str) -> HandlerResponse:
         call,
         template,
         read_draft,
-        problems=problems,
+        problems=[error_texts.find_words(each.get("rule")) or each["message"] for each in problems],
         may_approve=drafts.can_approve(service, call.scope),
         needs_approval=service.runtime.settings.publishing.approval,
         note_max=NOTE_MAX,

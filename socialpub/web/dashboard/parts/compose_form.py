@@ -15,12 +15,12 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.identity import dashboard_session
-from socialpub.domain.schemas.posts import MEDIA_MAX, TARGETS_MAX
+from socialpub.domain.schemas.posts import MEDIA_MAX
 from socialpub.platforms.contract import MediaKind
 from socialpub.platforms.kit.options import list_fields
 from socialpub.platforms.kit.text import normalize_line_feeds
 from socialpub.store.rows import AccountRow, MediaRow
-from socialpub.web.dashboard.parts import thread_pieces
+from socialpub.web.dashboard.parts import error_texts, thread_pieces
 from socialpub.web.html import time_format
 
 RequestedMedia = str | dict[str, str]
@@ -32,18 +32,19 @@ FOLDS = ("first", "second")
 SCHEDULE_MAX_MS = 5 * 366 * DAY_MS
 _LINKED = re.compile(r"(image|video|document):(https?://.+)")
 _NUMBERED = re.compile(r"media\.([0-9]{1,3})", re.ASCII)
-RULE_TEXTS = {
-    "targets.required": (ACCOUNTS, "Choose at least one account."),
-    "targets.max": (ACCOUNTS, f"Choose at most {TARGETS_MAX} accounts."),
-    "scheduledAt.future": (WHEN, "This time is in the past. Choose a later one, or publish now."),
-    "scheduledAt.no_first_comment": (WHEN, "A post with a first comment cannot be scheduled. Publish it now."),
-    "scheduledAt.no_bluesky_reply": (WHEN, "A reply cannot be scheduled. Publish it now."),
-    "text": (TEXT, "Write a text or add a file."),
-    "slots.none": (WHEN, "There is no free slot. Choose a time, or define slots in the settings of the profile."),
-    "slots.profile": (WHEN, "Slots belong to a profile. Choose accounts of one profile, or a time."),
-    "media": (MEDIA, f"A post takes at most {MEDIA_MAX} files."),
+RULE_PLACES = {
+    "targets.required": ACCOUNTS,
+    "targets.max": ACCOUNTS,
+    "mode_conflict": WHEN,
+    "scheduledAt.future": WHEN,
+    "scheduledAt.no_first_comment": WHEN,
+    "scheduledAt.no_bluesky_reply": WHEN,
+    "slots.none": WHEN,
+    "slots.profile": WHEN,
+    "text": TEXT,
+    "media": MEDIA,
 }
-"""Places and texts of the API's rules in the form."""
+"""Places of the API's rules in the form, where they are not at the top."""
 
 
 @dataclass(frozen=True)
@@ -291,9 +292,8 @@ def _locate_errors(error: ApiError, form: Mapping[str, str]) -> Iterator[tuple[s
     if error.code == "preflight_failed" and issues:
         for each in issues:
             yield from place_issue(form, each, each.get("threadPosition"))
-    elif error.rule in RULE_TEXTS:
-        place, words = RULE_TEXTS[error.rule]
-        yield place, FieldMessage(words)
+    elif words := error_texts.find_words(error.rule):
+        yield RULE_PLACES.get(error.rule or "", TOP), FieldMessage(words)
     elif issues and all("path" in each for each in issues):
         targets = list_accounts(form)
         yield from ((_locate_path(each["path"], targets), FieldMessage(each["message"])) for each in issues)

@@ -15,6 +15,7 @@ from socialpub.domain.posts import draft_contents, drafts
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget
 from socialpub.platforms.kit.options import list_fields
 from socialpub.store.rows import MediaRow, PostDraftRow
+from socialpub.web.dashboard.parts import error_texts
 
 
 def load(service: AppContext, row: PostDraftRow) -> dict[str, Any]:
@@ -26,7 +27,8 @@ def load(service: AppContext, row: PostDraftRow) -> dict[str, Any]:
     try:
         request, targets = draft_contents.resolve_targets(service, drafts.get_scope(row), content)
     except ApiError as error:
-        return {"targets": [], "at": None, "in_slot": False, "digest": "", "missing": error.message}
+        missing = error_texts.find_words(error.rule) or error.message
+        return {"targets": [], "at": None, "in_slot": False, "digest": "", "missing": missing}
     digest = draft_contents.compute_digest(request, targets)
     shown = build_targets(service, targets)
     times = {"at": content.get("scheduledAt"), "in_slot": "slot" in content}

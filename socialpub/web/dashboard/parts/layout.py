@@ -194,10 +194,7 @@ def explain(error: ApiError | None) -> str:
     """Return an error's message and remediation in words for people; "" without an error."""
     if error is None:
         return ""
-    return (
-        error_texts.ACTION_TEXTS.get(error.rule or "")
-        or f"{error.message} {error_texts.to_remedy(error.remediation)}".strip()
-    )
+    return error_texts.find_words(error.rule) or f"{error.message} {error_texts.to_remedy(error.remediation)}".strip()
 
 
 # --- After a form ------------------------------------------------------------------------------------------------
