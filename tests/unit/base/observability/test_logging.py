@@ -25,12 +25,14 @@ class Reader(io.StringIO):
         self.may_go_on.set()
         self.broken = False
         self.writers: set[str] = set()
+        self.writes = 0
 
     def hold(self) -> None:
         self.may_go_on.clear()
 
     def write(self, text: str) -> int:
         self.writers.add(threading.current_thread().name)
+        self.writes += 1
         self.is_writing.set()
         assert self.may_go_on.wait(30)
         if self.broken:
@@ -75,6 +77,19 @@ def test_lines_are_written_in_order_by_a_thread_of_the_log(behind: Handler, read
     assert reader.lines == [f"line {number}" for number in range(1000)]
     assert len(reader.writers) == 1
     assert threading.current_thread().name not in reader.writers
+
+
+def test_lines_gather_for_a_moment_and_the_end_does_not_wait_for_it(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_handler, "GATHER_SECONDS", 3600.0)
+    behind = Handler(reader)
+    for number in range(50):
+        say(behind, "line %d", number)
+    assert not reader.is_writing.wait(0.2)
+    behind.close()
+    assert reader.lines == [f"line {number}" for number in range(50)]
+    assert reader.writes <= 2, "the first line may have been taken before the others came"
 
 
 def test_whoever_speaks_does_not_wait_for_a_reader_who_takes_nothing(behind: Handler, reader: Reader) -> None:
