@@ -53,9 +53,6 @@ class TargetFindings(NamedTuple):
     warnings: tuple[PublishWarning, ...] = ()
 
 
-_NO_FINDINGS = TargetFindings()
-
-
 # --- Cheap stage -----------------------------------------------------------------------------------------------------
 
 
@@ -99,11 +96,8 @@ def check_cheap_now(
     for target, recent in zip(targets, history.recent, strict=True):
         around = build_rule_context(service, recent) if recent else no_posts
         found = _evaluate_rules(service, target, target.draft, "cheap", around)
-        if found.errors or found.warnings or target.refs:
-            errors = (*_list_errors(service, target, found), *_list_media_errors(service, target))
-            checked.append(TargetFindings(errors, found.warnings))
-        else:
-            checked.append(_NO_FINDINGS)
+        errors = (*_list_errors(service, target, found), *_list_media_errors(service, target))
+        checked.append(TargetFindings(errors, found.warnings))
     return checked
 
 

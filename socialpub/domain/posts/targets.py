@@ -80,10 +80,8 @@ def check_batch(service: AppContext, request: BatchRequest, scope: Scope) -> Non
 
 def _check_schema(request: BatchRequest, inline: library.InlineFiles) -> None:
     """Check cross-field rules of the schema, and that each media item has one source."""
-    if not _is_complete(request):
-        raise validation.build_schema_error(
-            validation.list_publish_issues(request.model_dump(by_alias=True, exclude_unset=True))
-        )
+    if issues := validation.list_publish_issues(request.model_dump(by_alias=True, exclude_unset=True)):
+        raise validation.build_schema_error(issues)
     check_all_sources(request, inline)
 
 
@@ -94,17 +92,6 @@ def check_all_sources(request: BatchRequest, inline: library.InlineFiles) -> Non
     """
     for path, entries in _list_media(request):
         check_sources(path, entries, inline)
-
-
-def _is_complete(request: BatchRequest) -> bool:
-    """Return whether `list_publish_issues` (for requests as sent) would find nothing."""
-    for target in request.targets:  # no generator: runs for each request
-        if target.account_id is None and target.platform is None:
-            return False
-        has_words = target.text is not None or request.text is not None or target.options is not None
-        if not (has_words or (request.media if target.media is None else target.media)):
-            return False
-    return True
 
 
 def _list_media(request: BatchRequest) -> list[tuple[str, Sequence[Any]]]:
@@ -136,7 +123,7 @@ def check_sources(path: str, entries: Sequence[Any], inline: library.InlineFiles
 
 def _check_scheduled(service: AppContext, request: BatchRequest) -> None:
     check_future(service, request.scheduled_at)
-    if request.first_comment or any([target.first_comment for target in request.targets]):  # noqa: C419 - quicker
+    if request.first_comment or any(target.first_comment for target in request.targets):
         raise rule_error("scheduledAt.no_first_comment")
     for target in request.targets:
         if target.options is not None:
@@ -197,14 +184,8 @@ def resolve(service: AppContext, request: BatchRequest, rows: ReferencedRows) ->
     if request.profile_id is not None and not rows.profile:
         raise profiles.build_not_found()
     candidates = [_find_candidates(rows.accounts, target) for target in request.targets]
-    if not _is_resolved(request.targets, candidates):
-        _check_resolution(request.targets, [[each.row for each in found] for found in candidates])
-    shared = Draft(request.text or "", (), {}, request.first_comment.text if request.first_comment else None)
-    resolved = [
-        _build_target(service, rows.media, request, index, each[0], shared) for index, each in enumerate(candidates)
-    ]
-    if request.thread is None and all([target.thread is None for target in request.targets]):  # noqa: C419 - quicker
-        return resolved
+    _check_resolution(request.targets, [[each.row for each in found] for found in candidates])
+    resolved = [_build_target(service, rows.media, request, index, each[0]) for index, each in enumerate(candidates)]
     return [piece for first in resolved for piece in _build_thread(service, rows.media, request, first)]
 
 
@@ -217,7 +198,8 @@ def _build_thread(
     """
     pieces = request.targets[first.position].thread or request.thread or ()
     support = platforms.platform(first.platform).thread
-    first = first._replace(draft=replace(first.draft, pieces=len(pieces)), piece=0 if pieces and support else None)
+    if pieces:
+        first = first._replace(draft=replace(first.draft, pieces=len(pieces)), piece=0 if support else None)
     yield first
     if support is None:
         return
@@ -247,14 +229,6 @@ def _find_candidates(connected: Mapping[str, TargetCandidate], target: Target) -
     return [each for each in connected.values() if each.row["platform"] == target.platform]
 
 
-def _is_resolved(targets: Sequence[Target], candidates: Sequence[list[TargetCandidate]]) -> bool:
-    """Return whether each target matches exactly one account of the right platform."""
-    for target, found in zip(targets, candidates, strict=True):  # no generator: runs for each request
-        if len(found) != 1 or not _is_matching(target, found[0].row["platform"]):
-            return False
-    return True
-
-
 def _check_resolution(targets: Sequence[Target], candidates: Sequence[list[accounts.KeyedAccountColumns]]) -> None:
     """Check the resolution rules in their documented order, each over all targets."""
     pairs = list(zip(targets, candidates, strict=True))
@@ -282,11 +256,6 @@ def _check_resolution(targets: Sequence[Target], candidates: Sequence[list[accou
             )
 
 
-def _is_matching(target: Target, platform: str) -> bool:
-    options = platform if target.options is None else target.options.platform
-    return options == platform and target.platform in (None, platform)
-
-
 def _mismatch_error(rule: str, index: int, field: str, said: str, account: accounts.KeyedAccountColumns) -> ApiError:
     message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
     return rule_error(rule, message)
@@ -306,23 +275,14 @@ def _ambiguous_error(index: int, target: Target, found: Sequence[accounts.KeyedA
 
 
 def _build_target(
-    service: AppContext,
-    media: Mapping[str, MediaRow],
-    request: BatchRequest,
-    index: int,
-    candidate: TargetCandidate,
-    shared: Draft,
+    service: AppContext, media: Mapping[str, MediaRow], request: BatchRequest, index: int, candidate: TargetCandidate
 ) -> ResolvedTarget:
-    """Build a target; `shared` is the shared draft for targets with nothing of their own."""
     target, account = request.targets[index], candidate.row
-    entries = request.media if target.media is None else target.media
-    refs, assets = resolve_media(media, account, entries) if entries else ((), {})
-    if not (refs or target.text or target.options or target.first_comment or candidate.defaults):
-        return ResolvedTarget(index, account, account["platform"], refs, assets, shared, candidate.connector_account)
+    refs, assets = resolve_media(media, account, (request.media if target.media is None else target.media) or ())
     comment = target.first_comment or request.first_comment
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
-        items=tuple([build_item(service, ref, assets) for ref in refs]) if refs else (),
+        items=tuple(build_item(service, ref, assets) for ref in refs),
         options=merge_options(candidate.defaults, target.options),
         first_comment=comment.text if comment else None,
     )
