@@ -8,7 +8,6 @@ disconnected, or the server that handled it has ended.
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -22,7 +21,6 @@ from socialpub.store.queries import acceptance, maintenance
 
 WINDOW_MS = 5 * 60 * 1000
 PREFIX_DIGITS = 32  # of a hash: 128 bits
-CALLER_CACHE_SIZE = 1000
 DELETE_DELAY_SECONDS = 0.2  # if killed within it, the server later treats a delivered response as undelivered
 
 
@@ -55,15 +53,9 @@ def identify(service: AppContext, scope: Scope, address: tuple[str, ...], finger
     """Identify a request without key (`address`: method and path); None if joining is off."""
     if not service.runtime.settings.publishing.join_undelivered:
         return None
-    caller = _encode_caller(scope.organization, scope.profile, scope.key, *address)
-    same = hashlib.sha256(caller + fingerprint.encode()).hexdigest()[:PREFIX_DIGITS]
+    caller = dumps((scope.organization, scope.profile, scope.key, *address)).encode("utf-8", "surrogatepass")
+    same = hashlib.sha256(caller + b"\0" + fingerprint.encode()).hexdigest()[:PREFIX_DIGITS]
     return PendingResponse(f"{same}:{service.jobs.epoch}:{next(service.lost.delivered.numbers)}")
-
-
-@functools.lru_cache(CALLER_CACHE_SIZE)
-def _encode_caller(*words: str | None) -> bytes:
-    """Encode caller and target as text that ends where the fingerprint begins."""
-    return dumps(words).encode("utf-8", "surrogatepass") + b"\0"
 
 
 def find_undelivered(service: AppContext, pending: PendingResponse) -> PendingResponse | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from socialpub.base.errors import ApiError, rule_error
-from socialpub.base.runtime import DAY_MS, format_iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.schemas.errors import QuotaUse
 from socialpub.domain.schemas.events import QuotaExceeded, QuotaWarning
@@ -96,12 +95,7 @@ def _cross_thresholds(
 
 def format_month(now_ms: int) -> str:
     """Return the month as `YYYY-MM`."""
-    return _format_month_of_day(now_ms // DAY_MS)
-
-
-@functools.lru_cache(4)
-def _format_month_of_day(day: int) -> str:
-    return f"{datetime.fromtimestamp(day * DAY_MS / 1000, UTC):%Y-%m}"
+    return f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y-%m}"
 
 
 def _format_next_month(now_ms: int) -> str:

@@ -20,8 +20,6 @@ from socialpub.domain.context.app_context import AppContext
 SESSION_COOKIE = "socialpub_session"
 DEVICE_COOKIE = "socialpub_device"
 HEALTH_PATHS = ("/healthz", "/readyz")
-CLIENT_CACHE_MAX = 4096  # parsed client addresses, least recently used out
-FORWARDED_CACHE_CHARS = 100  # longer X-Forwarded-For headers are not cached
 _PORTS = {"http": 80, "https": 443}
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -54,29 +52,11 @@ def find_client(service: AppContext, request: Request) -> str:
     One customer usually has a whole /64. It is the peer's address. If the peer is a trusted proxy, it is the last
     address in X-Forwarded-For that is not one.
     """
-    peer = request.conn_info.client_ip if request.conn_info else ""
-    lines = request.headers.getall("x-forwarded-for", None)
-    if not lines:
-        return _resolve_client_cached(peer, "", ())  # no proxy header: trust does not matter
-    forwarded = ",".join(lines)
-    resolve = _resolve_client_cached if len(forwarded) <= FORWARDED_CACHE_CHARS else _resolve_client
-    return resolve(peer, forwarded, tuple(service.runtime.settings.server.trusted_proxies))
-
-
-def find_loggable_client(service: AppContext, request: Request) -> str:
-    """Return the client as one line of ASCII, also if a proxy sent other bytes."""
-    return _escape(find_client(service, request))
-
-
-@functools.lru_cache(CLIENT_CACHE_MAX)
-def _escape(caller: str) -> str:
-    return ascii(caller)[1:-1]
-
-
-def _resolve_client(peer: str, forwarded: str, trusted: tuple[str, ...]) -> str:
-    address = _parse_address(peer)
+    address = _peer_address(request)
     if address is None:
-        return peer
+        return request.conn_info.client_ip if request.conn_info else ""
+    trusted = tuple(service.runtime.settings.server.trusted_proxies)
+    forwarded = ",".join(request.headers.getall("x-forwarded-for", []))
     hops = [part for part in map(str.strip, forwarded.split(",")) if part]
     while hops and _is_trusted(trusted, address):
         hop = _parse_address(hops.pop())
@@ -86,7 +66,9 @@ def _resolve_client(peer: str, forwarded: str, trusted: tuple[str, ...]) -> str:
     return str(address if address.version == 4 else ipaddress.ip_network((address, 64), strict=False))
 
 
-_resolve_client_cached = functools.lru_cache(CLIENT_CACHE_MAX)(_resolve_client)
+def find_loggable_client(service: AppContext, request: Request) -> str:
+    """Return the client as one line of ASCII, also if a proxy sent other bytes."""
+    return ascii(find_client(service, request))[1:-1]
 
 
 def is_client_unnamed(service: AppContext, request: Request) -> bool:
@@ -128,16 +110,9 @@ def check_host(service: AppContext, request: Request) -> None:
     base_url = service.runtime.settings.server.base_url
     if not base_url or request.path in HEALTH_PATHS:
         return
-    named, host = request.headers.getall("host", []), _host_of(base_url)
-    if named == [host]:
-        return  # the usual spelling, checked first
+    named = request.headers.getall("host", [])
     if len(named) != 1 or not (_is_same_host(named[0], base_url) or is_local(request, named[0])):
-        raise rule_error("http.host", f"This server is {host}; the request is for another host.")
-
-
-@functools.lru_cache(1)
-def _host_of(base_url: str) -> str:
-    return urlsplit(base_url).netloc
+        raise rule_error("http.host", f"This server is {urlsplit(base_url).netloc}; the request is for another host.")
 
 
 def _is_same_host(named: str, base_url: str) -> bool:

@@ -87,33 +87,6 @@ def test_what_looks_like_a_secret_is_taken_out_wherever_it_came_from(text: str, 
     assert redact_reply({"message": [text]}, Tokens("")) == {"message": [shown]}
 
 
-PIECES = (
-    *(
-        "svc_live_",
-        "X_TEST_",
-        "a1B2" * 6,
-        "Bearer ",
-        "dPoP+",
-        "BASIC%20",
-        "ba\u017fic ",
-        "oauth ",
-        "eyJhbGciOi",
-        ".",
-        "eyJ",
-    ),
-    *("?", "&", ";amp;", "sig=", "Access_TOKEN=", "%3f", "%26", "code%3D", "/setup/", "/media/med_1/", "://", ":", "@"),
-    *(" ", "'", "\u212a", "\u0131", "x"),
-)
-
-
-@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-def test_a_line_is_let_pass_only_where_no_pattern_finds_anything(said: str) -> None:
-    shown = said
-    for _, pattern, instead in redaction._PATTERNS:
-        shown = pattern.sub(instead, shown)
-    assert redaction.redact(said) == shown
-
-
 @pytest.mark.parametrize(
     "text, shown",
     [
