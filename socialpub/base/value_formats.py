@@ -11,6 +11,7 @@ from pydantic import BeforeValidator
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+DURATION_MAX_DAYS = 36_500
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
@@ -22,11 +23,17 @@ EMAIL_MAX = 254
 
 
 def parse_duration(value: object) -> float:
-    """Return the seconds of a duration: a number, or text such as "30s", "5m", "12h", "7d"."""
+    """Return the seconds of a duration: a number, or text such as "30s", "5m", "12h", "7d".
+
+    Raise ValueError for any other text, and for more than a century.
+    """
     match = _DURATION.fullmatch(str(value).strip())
     if match is None:
         raise ValueError('a duration is a number of seconds, or text such as "30s", "5m", "12h", "7d"')
-    return float(match[1]) * _UNITS[match[2]]
+    seconds = float(match[1]) * _UNITS[match[2]]
+    if seconds > DURATION_MAX_DAYS * _UNITS["d"]:
+        raise ValueError(f'a duration is at most "{DURATION_MAX_DAYS}d"')
+    return seconds
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]

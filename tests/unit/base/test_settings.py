@@ -219,10 +219,17 @@ def test_a_message_never_shows_the_value(text: str) -> None:
         ('"12h"', 43_200.0),
         ('"7d"', 604_800.0),
         ('" 30s "', 30.0),
+        ('"36500d"', 3_153_600_000.0),
     ],
 )
 def test_a_duration_is_seconds_or_a_number_with_a_unit(text: str, seconds: float) -> None:
     assert load_settings(f"[tokens]\nexpiring = {text}").tokens.expiring == seconds
+
+
+@pytest.mark.parametrize("text", ['"36501d"', "3153600001", '"99999999999999999999d"', '"1e9d"', "inf", "-1", '"soon"'])
+def test_no_duration_is_negative_or_longer_than_a_century(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"tokens\.expiring.*a duration is"):
+        load_settings(f"[tokens]\nexpiring = {text}")
 
 
 @pytest.mark.parametrize(
