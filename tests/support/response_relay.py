@@ -25,6 +25,10 @@ class ResponseRelay:
         self.origin = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
 
+    def match(self, public: str) -> None:
+        """Change which requests are answered as `odd` says."""
+        self._public = re.compile(public)
+
     def is_public(self, method: str, url: str) -> bool:
         """Whether this is the call that publishes."""
         return self._public.search(f"{method} {urlsplit(url).path}") is not None

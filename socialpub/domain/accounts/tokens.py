@@ -523,7 +523,13 @@ def open_upstream(
         ) as guarded,
     ):
         signing = SigningContext(runtime.clock.now_ms, runtime.entropy)
-        yield Upstream(http, guarded, service.sites[platform], account, tokens, bound, signing, service.upstream.notes)
+        try:
+            yield Upstream(
+                http, guarded, service.sites[platform], account, tokens, bound, signing, service.upstream.notes
+            )
+        except ApiError as error:
+            error.platform = error.platform or platform
+            raise
 
 
 def redact_reply(value: Any, tokens: Tokens) -> Any:

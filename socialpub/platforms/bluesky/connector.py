@@ -51,6 +51,7 @@ from socialpub.platforms.contract import (
     Upstream,
     Verdict,
 )
+from socialpub.platforms.contract.bounds import to_line
 from socialpub.platforms.kit import images, link_cards
 from socialpub.platforms.kit.api_errors import to_records
 from socialpub.platforms.kit.rule_catalog import build_warning
@@ -144,7 +145,7 @@ def revoke(up: Upstream) -> None:
 def _tokens(up: Upstream, step: Step, reply: UpstreamResponse, did: str) -> Tokens:
     session = reply.record()
     access, renew = session.get("accessJwt"), session.get("refreshJwt")
-    if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
+    if not (isinstance(access, str) and access and isinstance(renew, str) and renew) or session.get("did") != did:
         raise build_unusable_error(
             up, step, reply, mutating=True
         )  # the tokens were issued, even if the response is unusable
@@ -162,7 +163,7 @@ def _display_name(up: Upstream, did: str) -> str | None:
     except ApiError:
         return None
     name = reply.record().get("displayName")
-    return name.strip()[:640] or None if isinstance(name, str) else None
+    return to_line(name) or None if isinstance(name, str) else None
 
 
 # --- Prepare -------------------------------------------------------------------------------------------------------
@@ -436,6 +437,6 @@ def _find_uri(plan: Json) -> str:
 
 def _published(up: Upstream, plan: Json, reply: UpstreamResponse, written: Json) -> Published:
     uri, cid = _find_uri(plan), written.get("cid")
-    if written.get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
+    if written.get("uri") != uri or not isinstance(cid, str):
         raise build_unusable_error(up, "send", reply, mutating=True)
     return Published(uri, uri, cid, f"https://bsky.app/profile/{plan['repo']}/post/{plan['rkey']}")

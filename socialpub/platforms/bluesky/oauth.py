@@ -34,6 +34,7 @@ from socialpub.platforms.bluesky.xrpc import (
     parse_origin,
 )
 from socialpub.platforms.contract import AppClient, AuthorizationRedirect, Json, Tokens, Upstream, Verdict
+from socialpub.platforms.kit.api_errors import to_address
 
 SCOPE = "atproto transition:generic"
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -215,8 +216,8 @@ def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: UpstreamResp
 def _server(up: Upstream, home: AccountHost) -> AuthorizationServer:
     """Find the authorization server named by the account's server."""
     named = _document(up, f"{home.pds}/.well-known/oauth-protected-resource").get("authorization_servers")
-    issuer = named[0] if isinstance(named, list) and len(named) == 1 else None
-    if not isinstance(issuer, str) or not issuer or parse_origin(issuer) != issuer:
+    issuer = to_address(named[0]) if isinstance(named, list) and len(named) == 1 else ""
+    if not issuer or parse_origin(issuer) != issuer:
         raise _auth_error(up, "The account's server names no authorization server.", _APP_PASSWORD)
     document = _document(up, f"{issuer}/.well-known/oauth-authorization-server")
     if document.get("issuer") != issuer or not _has_required_features(document):
@@ -265,8 +266,8 @@ def _string_set(values: list[Any]) -> set[str]:
 
 def _address(issuer: str, url: object) -> str:
     """Return an endpoint as secure as the issuer, or empty."""
-    text = url if isinstance(url, str) and "#" not in url else ""
-    return text if parse_origin(text) and urlsplit(text).scheme == urlsplit(issuer).scheme else ""
+    text = to_address(url)
+    return text if "#" not in text and parse_origin(text) and urlsplit(text).scheme == urlsplit(issuer).scheme else ""
 
 
 def _post(

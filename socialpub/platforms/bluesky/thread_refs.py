@@ -24,6 +24,7 @@ from socialpub.platforms.bluesky.xrpc import (
     parse_origin,
 )
 from socialpub.platforms.contract import Draft, Json, PreviousPiece, Upstream, Verdict
+from socialpub.platforms.contract.bounds import is_id
 from socialpub.platforms.kit.api_errors import to_record
 
 _UNREAD = Verdict(
@@ -122,7 +123,7 @@ def _root(up: Upstream, reply: UpstreamResponse) -> Json | None:
 def _parse_ref(value: Any) -> dict[str, str] | None:
     """Parse a strong reference: address and CID."""
     uri, cid = map(to_record(value).get, ("uri", "cid"))
-    if not isinstance(uri, str) or not uri.startswith("at://") or not isinstance(cid, str) or not cid:
+    if not isinstance(uri, str) or not uri.startswith("at://") or not is_id(cid):
         return None
     return {"uri": uri, "cid": cid}
 

@@ -24,6 +24,7 @@ from socialpub.platforms.bluesky.xrpc import (
     parse_origin,
 )
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.contract.bounds import is_id
 from socialpub.platforms.kit.uploads import whole_file
 
 PARTS_FROM = 16 * 1024 * 1024  # bytes, as the official app
@@ -100,7 +101,7 @@ def _upload(up: Upstream, item: DraftMedia, name: str, token: str) -> Json:
     sent = {"params": params, "content": file, "timeout": UPLOAD_SECONDS}
     reply = ask_video_service(up, "POST", "uploadVideo", token, _headers(item), **sent)
     job = _job(reply)
-    if find_blob(job) or (reply.is_success and isinstance(job.get("jobId"), str)):
+    if find_blob(job) or (reply.is_success and is_id(job.get("jobId"))):
         return job
     if reply.is_success:
         raise build_unusable_error(up, "video", reply)

@@ -17,6 +17,7 @@ from socialpub.platforms.bluesky.xrpc import (
     error_name,
 )
 from socialpub.platforms.contract import DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.contract.bounds import is_id
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
 
 PARTS_MAX = 10_000
@@ -76,7 +77,7 @@ def _start(up: Upstream, item: DraftMedia, name: str, token: str) -> PartUpload 
         return None
     found = _accept(up, reply, token).record()
     job, part, count = found.get("jobId"), found.get("partSizeBytes"), found.get("partCount")
-    if not isinstance(job, str) or not job or not isinstance(part, int) or part < 1 or count != -(-size // part):
+    if not is_id(job) or not isinstance(part, int) or part < 1 or count != -(-size // part):
         raise build_unusable_error(up, "video", reply)
     if count > PARTS_MAX:
         raise build_unusable_error(up, "video", reply)
@@ -98,7 +99,7 @@ def _finish(up: Upstream, token: str, state: PartUpload) -> Json:
     """Finish and return the job to poll: an older one for a video that is known."""
     reply = _accept(up, ask_video_service(up, "POST", "finishUpload", token, json={"jobId": state.job}), token)
     job, status = reply.record().get("completedJobId"), reply.record().get("jobStatus")
-    if not isinstance(job, str) or not job or not isinstance(status, dict):
+    if not is_id(job) or not isinstance(status, dict):
         raise build_unusable_error(up, "video", reply)
     return status | {"jobId": job}
 

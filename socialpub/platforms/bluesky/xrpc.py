@@ -16,6 +16,7 @@ from socialpub.base.security.crypto import decode_base64url
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
 from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify
+from socialpub.platforms.contract.bounds import REFERENCE_MAX
 from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_record
 
 LOOKUP_SECONDS = 10.0  # for optional data
@@ -259,7 +260,8 @@ def find_blob(body: Json) -> Json | None:
     if not isinstance(blob, dict) or not isinstance(blob.get("ref"), dict):
         return None
     sound = isinstance(blob.get("mimeType"), str) and isinstance(blob.get("size"), int)
-    return blob if sound and isinstance(blob["ref"].get("$link"), str) else None
+    sound = sound and isinstance(blob["ref"].get("$link"), str)
+    return blob if sound and len(json_codec.dumps(blob)) <= REFERENCE_MAX else None
 
 
 def decode_claims(jwt: str) -> Json:

@@ -6,6 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from socialpub.base.errors import Outcome
+from socialpub.platforms.contract.bounds import (
+    POST_ID_MAX,
+    build_unusable_error,
+    is_address,
+    is_id,
+    to_fact,
+    to_facts,
+    to_line,
+)
 from socialpub.platforms.contract.content import Json
 from socialpub.platforms.contract.upstream import Tokens
 
@@ -37,13 +47,24 @@ class Pending:
 
 @dataclass(frozen=True)
 class Published:
-    """Published post. `remote_id` identifies it upstream; `uri`, `cid`, `url` are shown."""
+    """Published post. `remote_id` identifies it upstream; `uri`, `cid`, `url` are shown.
+
+    An unusable address is left out. Raises an ambiguous ApiError for an unusable id: the post must be looked up.
+    """
 
     remote_id: str
     uri: str | None = None
     cid: str | None = None
     url: str | None = None
     warnings: tuple[PublishWarning, ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, value in (("post id", self.remote_id), ("post version", self.cid)):
+            if value is not None and not is_id(value, POST_ID_MAX):
+                raise build_unusable_error(what, value, Outcome.AMBIGUOUS)
+        for name in ("uri", "url"):
+            if not is_address(getattr(self, name)):
+                object.__setattr__(self, name, None)
 
 
 @dataclass(frozen=True)
@@ -63,11 +84,23 @@ class Unknown:
 
 @dataclass(frozen=True)
 class AccountIdentity:
-    """Identity of a connected account."""
+    """Identity of a connected account: name and facts as lines, cut or left out where too long.
+
+    Raises ApiError for an unusable id.
+    """
 
     platform_account_id: str
     display_name: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not is_id(self.platform_account_id):
+            raise build_unusable_error("account id", self.platform_account_id, Outcome.NOT_SENT)
+        object.__setattr__(self, "display_name", to_line(self.display_name or "") or None)
+        facts = {
+            name: to_facts(value) if isinstance(value, list) else to_fact(value) for name, value in self.extra.items()
+        }
+        object.__setattr__(self, "extra", facts)
 
 
 @dataclass(frozen=True)
@@ -78,6 +111,9 @@ class OfferedAccount:
     tokens: Tokens
     kind: str = ""  # shown with a choice: page, person, organization
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", to_fact(self.kind) or "")
+
 
 @dataclass(frozen=True)
 class Board:
@@ -87,3 +123,7 @@ class Board:
     name: str
     privacy: str
     pinnable: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", to_line(self.name))
+        object.__setattr__(self, "privacy", to_fact(self.privacy) or "")

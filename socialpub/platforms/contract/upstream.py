@@ -10,7 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from socialpub.base.errors import Outcome
 from socialpub.base.http import HttpClient
+from socialpub.platforms.contract.bounds import INSTANT_MAX_MS, build_unusable_error, is_token, to_facts
 from socialpub.platforms.contract.content import ConnectorAccount
 
 
@@ -18,13 +20,23 @@ from socialpub.platforms.contract.content import ConnectorAccount
 class Tokens:
     """Credentials for one account. `private` is encrypted with them (DPoP key, app password…).
 
-    `private["rotates"]`: this refresh token works only once, even if the platform's others do not.
+    `private["rotates"]`: this refresh token works only once, even if the platform's others do not. Raises an ambiguous
+    ApiError for a token that cannot be sent.
     """
 
     access: str
     refresh: str | None = None
     expires_at_ms: int | None = None
     private: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for what, value in (("access token", self.access), ("refresh token", self.refresh or "")):
+            if not is_token(value):
+                raise build_unusable_error(what, value, Outcome.AMBIGUOUS)
+        if self.expires_at_ms is not None and self.expires_at_ms > INSTANT_MAX_MS:
+            object.__setattr__(self, "expires_at_ms", INSTANT_MAX_MS)
+        if "scopes" in self.private:
+            object.__setattr__(self, "private", {**self.private, "scopes": to_facts(self.private["scopes"])})
 
 
 class Site(BaseModel):

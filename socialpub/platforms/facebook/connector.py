@@ -30,7 +30,7 @@ from socialpub.platforms.facebook.pages import PageDiscovery
 from socialpub.platforms.facebook.rules import is_story
 from socialpub.platforms.facebook.video_publication import WEB, FinishedUpload
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import to_record, to_records, to_text
+from socialpub.platforms.kit.api_errors import to_address, to_record, to_records, to_text
 from socialpub.platforms.meta.graph import AUTH, exchange, find_edge, list_data, list_recent, normalize
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
@@ -132,7 +132,7 @@ def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | 
 
 def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
     id = to_text(post.get("id"))
-    if not id or normalize(post.get("message")) != normalize(plan["message"]) or id in up.bound:
+    if normalize(post.get("message")) != normalize(plan["message"]) or id in up.bound:
         return False
     author = to_text(to_record(post.get("application")).get("id"))
     if author and up.site.client_id and author != up.site.client_id:
@@ -160,8 +160,9 @@ def _links(post: Json) -> list[str]:
 
 
 def _to_published(post: Json) -> Published:
-    url = to_text(post.get("permalink_url")) or f"{WEB}/{post['id']}"
-    return Published(to_text(post["id"]), url, None, url)
+    id = to_text(post.get("id"))
+    url = to_address(post.get("permalink_url")) or f"{WEB}/{id}"
+    return Published(id, url, None, url)
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------

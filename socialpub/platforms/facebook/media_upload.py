@@ -14,7 +14,7 @@ from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstr
 from socialpub.platforms.facebook import resumable_upload
 from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.facebook.resumable_upload import ResumableUpload
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import to_count
 from socialpub.platforms.kit.uploads import FileSlice, build_form, whole_file
 from socialpub.platforms.meta.graph import find_edge, parse_fault
 
@@ -114,7 +114,5 @@ def _correct_offset(reply: UpstreamResponse) -> Json:
 
 def _apply_offsets(state: VideoUploadSession, body: Json) -> VideoUploadSession | None:
     """Apply the offsets of a response (digits as text); None without them."""
-    start, end = to_text(body.get("start_offset")), to_text(body.get("end_offset"))
-    if not (start.isascii() and start.isdigit() and end.isascii() and end.isdigit()):
-        return None
-    return replace(state, start=int(start), end=int(end)) if int(start) <= int(end) else None
+    start, end = to_count(body.get("start_offset")), to_count(body.get("end_offset"))
+    return None if start is None or end is None or start > end else replace(state, start=start, end=end)

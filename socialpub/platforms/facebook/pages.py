@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import Json, Upstream
+from socialpub.platforms.contract.bounds import to_line
 from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.kit.api_errors import to_text
 from socialpub.platforms.meta.graph import find_cursor, list_data
@@ -61,7 +62,7 @@ class PageDiscovery:
 
     def _usable(self, path: str, fields: str) -> Iterator[Json]:
         for page in self._listed(path, fields):
-            name = to_text(page.get("name")) or page["id"]
+            name = to_line(to_text(page.get("name")) or page["id"])
             if page["id"] in self.seen:
                 continue
             if not to_text(page.get("access_token")):

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from socialpub.base.errors import ApiError
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.contract.bounds import TOKEN_MAX
 from socialpub.platforms.facebook.declaration import GRAPH
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import to_count, to_text
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
 from socialpub.platforms.meta.graph import parse_fault
 
@@ -74,7 +75,10 @@ def _send_bytes(up: Upstream, item: DraftMedia, state: ResumableUpload) -> str:
     headers = {**build_auth_header(up), "file_offset": str(state.sent), "Content-Length": str(part.size)}
     url = _address(up, state.id)
     reply = GRAPH.call(up, "video", "POST", url, headers=headers, content=part, timeout=UPLOAD_SECONDS)
-    return GRAPH.id_of(up, "video", reply, key="h")
+    handle = to_text(reply.record().get("h"))  # one line or, of a large file, several
+    if not 0 < len(handle) <= TOKEN_MAX:
+        raise GRAPH.build_unusable(up, "video", reply)
+    return handle
 
 
 def _offset(up: Upstream, state: ResumableUpload) -> int:
@@ -84,10 +88,10 @@ def _offset(up: Upstream, state: ResumableUpload) -> int:
 
 def parse_offset(up: Upstream, reply: UpstreamResponse, offset: object) -> int:
     """Return how many bytes Facebook has received. Raises ApiError if that is no number."""
-    text = to_text(offset)
-    if not (text.isascii() and text.isdigit()):
+    found = to_count(offset)
+    if found is None:
         raise GRAPH.build_unusable(up, "status", reply)
-    return int(text)
+    return found
 
 
 def build_auth_header(up: Upstream) -> dict[str, str]:

@@ -13,7 +13,7 @@ from socialpub.base.http import UPLOAD_SECONDS
 from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Unknown, Upstream
 from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.facebook.resumable_upload import MISS_WAIT, MISSES_MAX, build_auth_header, parse_offset
-from socialpub.platforms.kit.api_errors import to_record, to_text
+from socialpub.platforms.kit.api_errors import to_address, to_id, to_record, to_text
 from socialpub.platforms.kit.uploads import FileSlice, has_same_host, is_on_domain, whole_file
 from socialpub.platforms.meta.graph import find_cursor, find_edge, list_data
 
@@ -46,7 +46,7 @@ def look_up(up: Upstream, media: str) -> Published | Absent | Unknown:
         raise GRAPH.build_unusable(up, "settle", reply)
     stories = [story for story in list_data(reply) if to_text(story.get("media_id")) == media]
     for story in stories:
-        id, url = to_text(story.get("post_id")), to_text(story.get("url")) or None
+        id, url = to_id(story.get("post_id")), to_address(story.get("url")) or None
         if id and to_text(story.get("status")).upper() == _PUBLISHED:
             return Published(id, url, None, url)
     evidence = {"stories": stories}
@@ -87,7 +87,7 @@ def upload_video(up: Upstream, item: DraftMedia, saved: Json | None) -> str | Pe
 
 def _start(up: Upstream) -> StoryUpload:
     reply = GRAPH.call(up, "video", "POST", find_edge(up, "video_stories"), data={"upload_phase": "start"})
-    state = StoryUpload(GRAPH.id_of(up, "video", reply, key="video_id"), to_text(reply.record().get("upload_url")))
+    state = StoryUpload(GRAPH.id_of(up, "video", reply, key="video_id"), to_address(reply.record().get("upload_url")))
     if not _is_facebook_host(up, state.url):
         raise GRAPH.build_unusable(up, "video", reply)
     return state

@@ -14,7 +14,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream
 from socialpub.platforms.facebook import media_upload, resumable_upload, stories
 from socialpub.platforms.facebook.declaration import GRAPH
-from socialpub.platforms.kit.api_errors import to_record, to_text
+from socialpub.platforms.kit.api_errors import to_address, to_id, to_record, to_text
 from socialpub.platforms.meta.graph import AUTH, find_edge
 
 WEB = "https://www.facebook.com"
@@ -123,7 +123,7 @@ def to_published(video: str, url: str) -> Published:
 
 def _read_published(up: Upstream, state: FinishedUpload, seen: Json) -> Published:
     if state.story:
-        return stories.read_address(up, state.video, to_text(seen.get("post_id")) or state.video)
+        return stories.read_address(up, state.video, to_id(seen.get("post_id")) or state.video)
     return to_published(state.video, _url(seen))
 
 
@@ -191,6 +191,6 @@ def _words(seen: Json) -> Iterator[str]:
 
 def _url(seen: Json) -> str:
     """Return the video's page; its permalink is often only a path."""
-    link, post = to_text(seen.get("permalink_url")), to_text(seen.get("post_id"))
+    link, post = to_address(seen.get("permalink_url")), to_id(seen.get("post_id"))
     link = f"{WEB}{link}" if link.startswith("/") else link
     return link or (f"{WEB}/{post}" if post else "")

@@ -9,12 +9,30 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
 from socialpub.base.observability import redaction
-from socialpub.platforms.contract import NO_BODY, Json, Platform, Replies, Rule, Upstream, Verdict, build_error
+from socialpub.platforms.contract import NO_BODY, Json, Platform, Replies, Rule, Upstream, Verdict, bounds, build_error
 
 
 def to_text(value: object) -> str:
     """Convert an id, name or code to text; empty unless text or number."""
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def to_id(value: object) -> str:
+    """Convert an id to text; empty if it is missing or cannot be used (`contract.bounds`)."""
+    text = to_text(value)
+    return text if bounds.is_id(text) else ""
+
+
+def to_address(value: object) -> str:
+    """Return a URL; empty if it is missing or cannot be used."""
+    return value if bounds.is_address(value) else ""
+
+
+def to_count(value: object) -> int | None:
+    """Parse a number or its digits; None if negative or beyond COUNT_MAX."""
+    text = to_text(value)
+    count = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(bounds.COUNT_MAX)) else None
+    return None if count is None or count > bounds.COUNT_MAX else count
 
 
 def to_record(value: object) -> Json:
@@ -60,7 +78,7 @@ class ErrorFactory:
     ) -> ApiError:
         """Build the error of a rule violated by something other than an error response."""
         version = self.platform.pinned(up.site)
-        return self.rule(suffix).error(version, found, platform_response=said, outcome=outcome)
+        return self.rule(suffix).error(version, found[: bounds.MESSAGE_MAX], platform_response=said, outcome=outcome)
 
     def build_reported(self, up: Upstream, step: str, found: Verdict, reply: UpstreamResponse, said: str) -> ApiError:
         """Build the error of a redacted, classified response, with its text."""

@@ -17,7 +17,17 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import HttpClient, UpstreamResponse
 from socialpub.base.observability import redaction
 from socialpub.base.security import crypto
-from socialpub.platforms.contract import ConfiguredSite, Json, OAuthFlow, Platform, ScopedSite, Site, Tokens, Upstream
+from socialpub.platforms.contract import (
+    ConfiguredSite,
+    Json,
+    OAuthFlow,
+    Platform,
+    ScopedSite,
+    Site,
+    Tokens,
+    Upstream,
+    bounds,
+)
 
 _SCOPE_FIELDS = ("scope", "scopes", "permissions")
 _REFRESH_LIFE_FIELDS = ("refresh_token_expires_in", "refresh_expires_in")
@@ -275,29 +285,29 @@ def _failure(
 ) -> ApiError:
     """Build the error; its code depends on who is at fault: platform, this server or account."""
     hidden = [secret for secret in hide if len(secret) >= 8]
+    said = redaction.redact_json(fault.message or fault.name, hidden, bounds.MESSAGE_MAX)
     # With HTTP Basic, 401 refuses the client credentials (RFC 6749, 5.2), despite its text.
     refused_app = _row(platform).basic and reply.status_code == 401 and fault.name not in _ABOUT_GRANTS
     if refused_app and renewing and not fault.is_ours:
         # Pinterest answers a refused refresh the same way: comparing with other accounts tells.
-        error = _refused(
-            platform, f"{platform.label} refused: {redaction.redact_json(fault.message or fault.name, hidden)}"
-        )
+        error = _refused(platform, f"{platform.label} refused: {said}")
         error.app_in_doubt = True
     elif fault.is_ours or refused_app:
-        error = build_misconfigured_error(platform, redaction.redact_json(fault.message or fault.name, hidden))
+        error = build_misconfigured_error(platform, said)
     elif reply.status_code == 429 or fault.throttled:
         error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)
     elif fault.busy or reply.status_code in (408, 425) or reply.status_code >= 500:
         error = _unavailable(platform, "failed to respond", Outcome.AMBIGUOUS, reply.retry_after)
     elif 400 <= reply.status_code < 500 or (reply.is_success and fault.name):
-        error = _refused(
-            platform, f"{platform.label} refused: {redaction.redact_json(fault.message or fault.name, hidden)}"
-        )
+        error = _refused(platform, f"{platform.label} refused: {said}")
     else:
         error = _unavailable(platform, "gave an answer that cannot be read", Outcome.AMBIGUOUS)
         error.platform_response = {"status": reply.status_code}  # a partial response may hold a token
         return error
-    error.platform_response = {"status": reply.status_code, "body": redaction.redact_json(reply.shown(), hidden)}
+    error.platform_response = {
+        "status": reply.status_code,
+        "body": redaction.redact_json(reply.shown(), hidden, redaction.RESPONSE_MAX),
+    }
     return error
 
 

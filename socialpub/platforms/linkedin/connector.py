@@ -26,7 +26,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import find_status, to_record, to_records, to_text
+from socialpub.platforms.kit.api_errors import find_status, to_id, to_record, to_records, to_text
 from socialpub.platforms.kit.text import escape_little_text, normalize_nfc
 from socialpub.platforms.linkedin import media as linkedin_media
 from socialpub.platforms.linkedin.api import (
@@ -116,7 +116,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     ours = [post for post in young if _is_ours(up, plan, post)]
     evidence = {"looked": len(young), "alike": len(ours)}
     if len(ours) == 1 and complete:
-        return _to_published(to_text(ours[0]["id"]))
+        return _to_published(to_text(ours[0].get("id")))
     return Unknown(evidence) if ours or not complete else Absent(evidence)
 
 
@@ -135,9 +135,9 @@ def _list_recent(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
 
 
 def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
-    body, urn = plan["body"], to_text(post.get("id"))
+    body, urn = plan["body"], to_id(post.get("id"))
     return (
-        _URN.fullmatch(urn) is not None
+        (not urn or _URN.fullmatch(urn) is not None)  # unusable: it may be ours
         and post.get("author") == body["author"]
         and post.get("lifecycleState") in (None, "PUBLISHED", "PUBLISH_REQUESTED")
         and _normalize(to_text(post.get("commentary"))) == _normalize(body["commentary"])

@@ -16,7 +16,7 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
-from socialpub.platforms.kit.api_errors import to_record, to_text
+from socialpub.platforms.kit.api_errors import to_address, to_count, to_record, to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.platforms.meta.graph import AUTH, GraphApi, find_edge, list_data, list_recent, normalize
 
@@ -116,8 +116,8 @@ def _quota(flow: ContainerFlow, up: Upstream) -> str:
 
 def _used(row: Json, fields: str) -> tuple[int, int]:
     usage, config = fields.split(",")
-    used, total = row.get(usage), to_record(row.get(config)).get("quota_total")
-    return (used, total) if isinstance(used, int) and isinstance(total, int) else (0, 0)
+    used, total = to_count(row.get(usage)), to_count(to_record(row.get(config)).get("quota_total"))
+    return (0, 0) if used is None or total is None else (used, total)
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def send(flow: ContainerFlow, up: Upstream, plan: Json) -> Published:
     path = find_edge(up, flow.publish)
     reply = flow.graph.call(up, "publish", "POST", path, mutating=True, data={"creation_id": plan["container"]})
     post = flow.graph.id_of(up, "publish", reply, mutating=True)
-    return _to_published(flow, up, {"id": post} | _details(flow, up, post))
+    return _to_published(flow, up, _details(flow, up, post) | {"id": post})
 
 
 def settle(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
@@ -326,10 +326,10 @@ def _find_single(
     edge = find_edge(up, plan.get("list", flow.posts))
     try:
         listed = list_recent(flow.graph, up, edge, flow.post_fields, "timestamp", since_ms)
+        found = [post for post in listed.posts if is_it(post)]
+        return _to_published(flow, up, found[0]) if len(found) == 1 and listed.complete else None
     except ApiError:
         return None
-    found = [post for post in listed.posts if is_it(post)]
-    return _to_published(flow, up, found[0]) if len(found) == 1 and listed.complete else None
 
 
 def _is_ours(flow: ContainerFlow, up: Upstream, plan: Json, post: Json) -> bool:
@@ -356,8 +356,8 @@ def _details(flow: ContainerFlow, up: Upstream, post: str) -> Json:
 
 
 def _to_published(flow: ContainerFlow, up: Upstream, post: Json) -> Published:
-    url = to_text(post.get("permalink")) or flow.page(up, post)
-    return Published(to_text(post["id"]), url or None, None, url or None)
+    url = to_address(post.get("permalink")) or flow.page(up, post)
+    return Published(to_text(post.get("id")), url or None, None, url or None)
 
 
 def build_verdicts(names: Sequence[str], found: Verdict, step: str = "*") -> dict[tuple[str, int, str | None], Verdict]:

@@ -17,13 +17,15 @@ from typing import Any, Literal
 
 from socialpub.base import json_codec
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UpstreamResponse
+from socialpub.base.http import UpstreamResponse, retry_after
 from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, classify, find_name
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import (
     ErrorFactory,
     list_secrets,
     redact_response,
+    to_count,
+    to_id,
     to_record,
     to_records,
     to_text,
@@ -250,7 +252,7 @@ class GraphApi(ErrorFactory):
         self, up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False, key: str = "id"
     ) -> str:
         """Extract an id (text or number in Meta's responses)."""
-        found = to_text(reply.record().get(key))
+        found = to_id(reply.record().get(key))
         if not found:
             raise self.build_unusable(up, step, reply, mutating=mutating)
         return found
@@ -273,8 +275,8 @@ def get_wait_seconds(reply: UpstreamResponse) -> int | None:
     """
     app = _usage(reply, "x-app-usage")
     rows = [app, *(row for each in _usage(reply, "x-business-use-case-usage").values() for row in to_records(each))]
-    minutes = [row.get("estimated_time_to_regain_access") for row in rows]
-    longest = max((value for value in minutes if isinstance(value, int)), default=0)
+    minutes = (to_count(row.get("estimated_time_to_regain_access")) for row in rows)
+    longest = min(max(filter(None, minutes), default=0), retry_after.SECONDS_MAX // 60)
     used_up = any(isinstance(app.get(name), int) and app[name] >= 100 for name in _APP_COUNTS)
     return longest * 60 or (_APP_WINDOW if used_up else None)
 

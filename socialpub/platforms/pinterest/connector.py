@@ -24,7 +24,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.api_errors import to_id, to_text
 from socialpub.platforms.kit.text import normalize_line_feeds, normalize_nfc
 from socialpub.platforms.pinterest.api import build_rule_error, build_unusable_error, call, list_pages
 from socialpub.platforms.pinterest.declaration import PLATFORM, REPLIES
@@ -88,7 +88,7 @@ def send(up: Upstream, plan: Json) -> Published:
     headers = {"Content-Type": "application/json", "Content-Length": str(count_bytes(body))}
     seconds = UPLOAD_SECONDS if "files" in source else CALL_SECONDS
     reply = call(up, step, "POST", "pins", mutating=True, headers=headers, content=stream(body), timeout=seconds)
-    pin = to_text(reply.record().get("id"))
+    pin = to_id(reply.record().get("id"))
     if not pin:
         raise build_unusable_error(up, step, reply, mutating=True)
     return _to_published(pin)
@@ -116,7 +116,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     # Pins without text are indistinguishable.
     if len(ours) > 1 or not complete or not any(name in plan["pin"] for name in _WORDS):
         return Unknown(evidence)
-    return _to_published(to_text(ours[0]["id"]))
+    return _to_published(to_text(ours[0].get("id")))
 
 
 def _list_recent(up: Upstream, pin: Json, since_ms: int) -> tuple[list[Json], bool]:
@@ -136,14 +136,12 @@ def _list_recent(up: Upstream, pin: Json, since_ms: int) -> tuple[list[Json], bo
 
 def _is_ours(up: Upstream, plan: Json, pin: Json) -> bool:
     kind = _STEPS[plan["source"]["source_type"]][1]
-    id = to_text(pin.get("id"))
     return (
-        bool(id)
-        and pin.get("is_owner") is True
+        pin.get("is_owner") is True
         and not pin.get("parent_pin_id")  # saved from another pin
         and (pin.get("creative_type") or kind) == kind
         and all(_normalize(pin.get(name)) == _normalize(plan["pin"].get(name)) for name in _WORDS)
-        and id not in up.bound
+        and to_text(pin.get("id")) not in up.bound
     )
 
 
@@ -184,10 +182,10 @@ def boards(up: Upstream) -> tuple[Board, ...]:
     """List the boards the account owns or may pin to; ad-only boards accept no pins."""
     found: list[Board] = []
     for page in list_pages(up, "boards", "boards", {"page_size": str(_BOARDS_PAGE)}, _BOARDS_PAGES_MAX):
-        found += [_board(board) for board in page or () if to_text(board.get("id"))]
+        found += [_board(board) for board in page or () if to_id(board.get("id"))]
     return tuple(found)
 
 
 def _board(board: Json) -> Board:
     privacy = to_text(board.get("privacy")) or "PUBLIC"
-    return Board(to_text(board["id"]), to_text(board.get("name")), privacy, board.get("is_ads_only") is not True)
+    return Board(to_id(board["id"]), to_text(board.get("name")), privacy, board.get("is_ads_only") is not True)

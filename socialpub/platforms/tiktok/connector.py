@@ -26,7 +26,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.api_errors import to_record, to_text
+from socialpub.platforms.kit.api_errors import to_id, to_record, to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.platforms.kit.uploads import whole_file
 from socialpub.platforms.tiktok.api import (
@@ -111,8 +111,8 @@ def _wait_or_raise(state: TiktokUpload, error: ApiError) -> Pending:
 
 def _open_photos(up: Upstream, plan: Json) -> Pending:
     reply = send_request(up, "POST", "post/publish/content/init/", json=plan["photos"])
-    publish = data_of(up, "photos", reply, mutating=True).get("publish_id")
-    if not isinstance(publish, str) or not publish:
+    publish = to_id(data_of(up, "photos", reply, mutating=True).get("publish_id"))
+    if not publish:
         raise build_unusable_error(up, "photos", reply, mutating=True)
     return TiktokUpload(publish, rebuilt=plan["rebuilt"]).later(FIRST_WAIT)
 
@@ -154,7 +154,7 @@ def _plan(draft: Draft, state: TiktokUpload, data: Json) -> Json:
         "publish": state.publish,
         "video": has_video(draft),
         "confirmed": data.get("status") == "PUBLISH_COMPLETE",
-        "post": to_text(posts[0]) if isinstance(posts, list) and posts else "",
+        "post": to_id(posts[0]) if isinstance(posts, list) and posts else "",
     }
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import DraftMedia, Pending, Upstream
+from socialpub.platforms.kit.api_errors import to_address, to_id
 from socialpub.platforms.kit.uploads import FileSlice, has_same_host, whole_file
 from socialpub.platforms.tiktok.api import build_error, build_rule_error, build_unusable_error, data_of, send_request
 from socialpub.platforms.tiktok.declaration import is_tiktok
@@ -53,9 +54,9 @@ def plan_chunks(size: int) -> tuple[int, int]:
 def start(up: Upstream, item: DraftMedia, state: TiktokUpload, reply: UpstreamResponse) -> TiktokUpload:
     """Start the progress from the response that opened an upload."""
     data = data_of(up, "video", reply)
-    publish, url = data.get("publish_id"), data.get("upload_url")
+    publish, url = to_id(data.get("publish_id")), to_address(data.get("upload_url"))
     size = whole_file(item).size
-    if not (isinstance(publish, str) and publish and isinstance(url, str) and _is_tiktok_host(up, url)):
+    if not (publish and _is_tiktok_host(up, url)):
         raise build_unusable_error(up, "video", reply)
     return TiktokUpload(publish, url, size, plan_chunks(size)[0], misses=state.misses, rebuilt=state.rebuilt)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse, retry_after
 from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify, find_name
-from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_record, to_records
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_id, to_record, to_records
 from socialpub.platforms.twitter.declaration import PLATFORM
 
 Method = Literal["GET", "POST"]
@@ -180,5 +180,5 @@ def data_of(reply: UpstreamResponse) -> Json:
 
 def id_of(data: Json) -> str:
     """Return an id, or empty."""
-    found = data.get("id")
-    return found if isinstance(found, str) and found.isascii() and found.isdigit() else ""
+    found = to_id(data.get("id"))
+    return found if isinstance(data.get("id"), str) and found.isascii() and found.isdigit() else ""

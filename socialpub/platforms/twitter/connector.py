@@ -96,7 +96,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
 
 def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     listed = post_search.list_recent(up, since_ms)
-    ids = [post["id"] for post in listed.posts if post_search.is_match(post, plan) and post["id"] not in up.bound]
+    ids = [id for post in listed.posts if post_search.is_match(post, plan) and (id := id_of(post)) not in up.bound]
     if len(ids) == 1:
         return _to_published(up, ids[0])
     if ids:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
-from socialpub.platforms.kit.api_errors import find_status, to_record
+from socialpub.platforms.kit.api_errors import find_status, to_count, to_id, to_record
 from socialpub.platforms.kit.uploads import FileSlice, build_form, whole_file
 from socialpub.platforms.twitter.api import Step, build_rule_error, build_unusable_error, call, data_of, id_of
 
@@ -124,10 +124,10 @@ _PHASES: Mapping[str, Callable[[Upstream, Draft, TwitterUploads], TwitterUploads
 
 def _set_id(up: Upstream, state: TwitterUploads, reply: UpstreamResponse) -> TwitterUploads:
     data = data_of(reply)
-    id, key = id_of(data), data.get("media_key")
+    id, key = id_of(data), to_id(data.get("media_key"))
     if not id:
         raise build_unusable_error(up, "upload", reply)
-    return replace(state, id=id, key=key if isinstance(key, str) else "", sent=0, begun=state.begun + 1, waited=0.0)
+    return replace(state, id=id, key=key, sent=0, begun=state.begun + 1, waited=0.0)
 
 
 def _check_processing(up: Upstream, state: TwitterUploads, reply: UpstreamResponse) -> TwitterUploads | Pending:
@@ -135,8 +135,7 @@ def _check_processing(up: Upstream, state: TwitterUploads, reply: UpstreamRespon
     data = data_of(reply)
     if id_of(data) != state.id:
         raise build_unusable_error(up, "status", reply)
-    key = data.get("media_key")
-    state = replace(state, key=key if isinstance(key, str) and key else state.key)
+    state = replace(state, key=to_id(data.get("media_key")) or state.key)
     info = data.get("processing_info")
     if not isinstance(info, dict) or info.get("state") == "succeeded":
         return _to(state, "describe")
@@ -154,8 +153,8 @@ def _reason(info: Json) -> str:
 
 
 def _poll_later(up: Upstream, state: TwitterUploads, seconds: object) -> Pending:
-    asked = float(seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else _WAIT_UNSAID
-    wait = min(max(asked, _WAIT_MIN), _WAIT_MAX)
+    asked = to_count(seconds) if isinstance(seconds, int) else None
+    wait = min(max(_WAIT_UNSAID if asked is None else float(asked), _WAIT_MIN), _WAIT_MAX)
     if state.waited + wait > TOTAL_WAIT:
         raise build_rule_error(up, "media.processing_timeout", Outcome.NOT_SENT)
     return Pending(asdict(replace(_to(state, "wait"), waited=state.waited + wait)), wait)

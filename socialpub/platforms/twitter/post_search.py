@@ -18,7 +18,7 @@ from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Json, Upstream
 from socialpub.platforms.kit.api_errors import find_status, to_record, to_records
 from socialpub.platforms.kit.text import normalize_nfc
-from socialpub.platforms.twitter.api import build_unusable_error, call, id_of
+from socialpub.platforms.twitter.api import build_unusable_error, call
 from socialpub.platforms.twitter.text import find_urls
 
 SKEW_MS = 120_000  # between X's clock and ours (reliability: a match is exact within two minutes)
@@ -81,7 +81,7 @@ def _filter_recent(up: Upstream, reply: UpstreamResponse, since_ms: int) -> Iter
         return
     if not isinstance(data, list):
         raise build_unusable_error(up, "settle", reply)
-    yield from (post for post in to_records(data) if id_of(post) and _created_ms(post) >= since_ms)
+    yield from (post for post in to_records(data) if _created_ms(post) >= since_ms)
 
 
 def _next(reply: UpstreamResponse) -> str:

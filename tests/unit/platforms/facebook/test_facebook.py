@@ -684,11 +684,15 @@ def test_a_post_is_found_by_its_words_its_author_and_its_time() -> None:
         OURS | {"message": "hello!"},
         OURS | {"created_time": "2026-11-20T09:08:08+0000"},
         OURS | {"application": {"id": "another"}},
-        OURS | {"id": None},
     ],
 )
 def test_what_is_not_ours_is_not_taken(other: dict[str, Any]) -> None:
     assert isinstance(settle(PLAN, listed(other)), Absent)
+
+
+@pytest.mark.parametrize("id", [None, "", "1" * 2_000, "1\n"])
+def test_ours_without_a_usable_id_does_not_count_as_absent(id: str | None) -> None:
+    assert isinstance(settle(PLAN, listed(OURS | {"id": id})), Unknown)
 
 
 def test_what_belongs_to_another_post_of_ours_is_not_taken() -> None:

@@ -494,6 +494,12 @@ def test_what_is_not_the_post_is_not_taken_for_it(other: dict[str, Any]) -> None
     assert isinstance(settled(look(other)), Absent)
 
 
+@pytest.mark.parametrize("urn", ["", "urn:li:share:" + "1" * 2_000, "urn:li:share:1\n"])
+def test_a_post_without_a_usable_id_does_not_count_as_absent(urn: str) -> None:
+    with pytest.raises(ApiError, match="The post id from the platform cannot be used"):
+        settled(look(own(urn=urn)))
+
+
 def test_a_post_of_another_row_is_never_answered() -> None:
     assert isinstance(settled(look(own()), bound=frozenset({SHARE})), Absent)
 

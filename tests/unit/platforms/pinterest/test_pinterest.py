@@ -514,11 +514,16 @@ def test_the_pin_that_says_the_same_is_found(changes: dict[str, Any]) -> None:
         {"alt_text": "a cat"},
         {"creative_type": "VIDEO"},
         {"parent_pin_id": "5"},
-        {"id": None},
     ],
 )
 def test_a_pin_that_differs_is_never_taken_for_ours(changes: dict[str, Any]) -> None:
     assert isinstance(settled(look(seen(**changes))), Absent)
+
+
+@pytest.mark.parametrize("id", [None, "", "1" * 2_000, "1\n"])
+def test_a_pin_without_a_usable_id_does_not_count_as_absent(id: str | None) -> None:
+    with pytest.raises(ApiError, match="The post id from the platform cannot be used"):
+        settled(look(seen(id=id)))
 
 
 def test_a_pin_of_another_post_is_never_taken_for_ours() -> None:

@@ -436,6 +436,12 @@ def test_a_post_that_only_looks_like_ours_is_not_bound(post: dict[str, Any]) -> 
     assert isinstance(settled(look(listed(post)), bound=frozenset({"1"})), Absent)
 
 
+@pytest.mark.parametrize("id", [None, "", "1" * 2_000, "1\n"])
+def test_ours_without_a_usable_id_does_not_count_as_absent(id: str | None) -> None:
+    with pytest.raises(ApiError, match="The post id from the platform cannot be used"):
+        settled(look(listed(OURS | {"id": id})))
+
+
 def test_two_that_look_like_ours_bind_none() -> None:
     assert settled(look(listed(OURS | {"id": "1991"}, OURS))) == Unknown({"alike": ["1991", "1990"]})
 
