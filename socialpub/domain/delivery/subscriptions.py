@@ -7,7 +7,7 @@ from typing import Any
 
 from peewee import SQL
 
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.schemas.notifications import ChannelChange
 from socialpub.domain.schemas.webhooks import EndpointChange
@@ -38,10 +38,10 @@ def find(model: SubscriptionModel, scope: Scope, id: str, name: str) -> Any:
     return row
 
 
-def count(model: SubscriptionModel, scope: Scope) -> int:
-    """Count the rows of the whole organization that are not deleted."""
-    found: int = model.select().where(model.organization == scope.organization, model.deleted_at.is_null()).count()
-    return found
+def check_room(model: SubscriptionModel, scope: Scope, most: int, rule: str, name: str) -> None:
+    """Raise ApiError with this rule if the whole organization has `most` of them already."""
+    if model.select().where(model.organization == scope.organization, model.deleted_at.is_null()).count() >= most:
+        raise rule_error(rule, f"The organization already has {most} {name}s, which is the maximum.")
 
 
 def list_changes(request: EndpointChange | ChannelChange, now: int) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from socialpub.base.errors import rule_error
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
@@ -79,11 +78,8 @@ async def check_target(service: AppContext, organization: str, to: ChannelTarget
 def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
     """Create a channel. Raises ApiError `notification.channels.max`."""
     service, scope, now = who.service, who.scope, who.service.now_ms
-    if subscriptions.count(NotificationChannel, scope) >= MAX_PER_ORGANIZATION:
-        raise rule_error(
-            "notification.channels.max",
-            f"The organization already has {MAX_PER_ORGANIZATION} notification channels, the most that it may have.",
-        )
+    rule, name = "notification.channels.max", "notification channel"
+    subscriptions.check_room(NotificationChannel, scope, MAX_PER_ORGANIZATION, rule, name)
     channel = service.runtime.ids.prefixed(PREFIX)
     row: NotificationChannelRow = {
         "id": channel,

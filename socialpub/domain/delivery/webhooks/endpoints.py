@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 
-from socialpub.base.errors import rule_error
 from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
@@ -68,11 +67,7 @@ def create(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
     """
     service, scope, now = who.service, who.scope, who.service.now_ms
     url_policy.check_webhook(service, request.url)
-    if subscriptions.count(WebhookEndpoint, scope) >= MAX_PER_ORGANIZATION:
-        raise rule_error(
-            "webhook.endpoints.max",
-            f"The organization already has {MAX_PER_ORGANIZATION} webhook endpoints, which is the maximum.",
-        )
+    subscriptions.check_room(WebhookEndpoint, scope, MAX_PER_ORGANIZATION, "webhook.endpoints.max", "webhook endpoint")
     endpoint, secret = service.runtime.ids.prefixed(PREFIX), generate_secret(service)
     row: WebhookEndpointRow = {
         "id": endpoint,

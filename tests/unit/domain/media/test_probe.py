@@ -156,7 +156,7 @@ def test_a_reader_that_was_taken_over_gets_no_memory_files_or_connections(tmp_pa
     code = (
         f"import mmap, os, sys, runpy, socket\nmodule = runpy.run_path({str(probe.WORKER)!r}, run_name='worker')\n"
         f"attacks = [compile(attack, attack, 'eval') for attack in {ATTACKS}]\n"
-        "module['limit_resources']()\nmodule['apply_sandbox']('video/mp4')\n"
+        "module['sandbox'].limit_resources()\nmodule['sandbox'].close_sandbox(3)\n"
         "for attack in attacks:\n"
         "    try:\n        eval(attack)\n"
         "    except (OSError, MemoryError):\n        print(attack.co_filename, flush=True)\n"
@@ -171,7 +171,7 @@ def test_a_reader_that_was_taken_over_gets_no_memory_files_or_connections(tmp_pa
 def test_a_reader_gains_no_privileges_and_few_seconds(tmp_path: Path) -> None:
     code = (
         f"import resource, runpy\nmodule = runpy.run_path({str(probe.WORKER)!r}, run_name='worker')\n"
-        "module['limit_resources']()\n"
+        "module['sandbox'].limit_resources()\n"
         "print('NoNewPrivs:\\t1' in open('/proc/self/status').read(), resource.getrlimit(resource.RLIMIT_CPU))"
     )
     ended = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, timeout=60, check=True)
