@@ -19,7 +19,6 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import tokens
 from socialpub.domain.publishing.intents import RESPONSE_MAX
 from socialpub.platforms.contract.bounds import FACT_MAX, ID_MAX, NAME_MAX, TOKEN_MAX
-from socialpub.simulator.registry import FAKES
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer, error_of, unused_name
 from tests.support.changed_fields import LONG, UNUSABLE, replace_fields
@@ -102,7 +101,7 @@ class RelayedServer:
         return row | {"made": [entry for entry in made if body["text"] in f"{entry.text} {entry.request}"]}
 
 
-@pytest.fixture(params=sorted(FAKES))
+@pytest.fixture(params=sorted(PUBLIC))
 def place(
     request: pytest.FixtureRequest, make_server: Callable[..., AppServer], lab: SimulatorThread
 ) -> Iterator[RelayedServer]:
