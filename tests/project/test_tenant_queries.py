@@ -79,7 +79,7 @@ KNOWN = {
     "posts/calendar": {"_load_posts"},
     "posts/post_actions": {"_find_unknown"},
     "posts/post_log": {"_load_filtered"},
-    "posts/preflight": {"_count_recent", "find_repeated"},
+    "posts/post_history": {"_count_recent", "find_repeated"},
     "posts/request_lookup": {"check_repeats", "load_connected"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or

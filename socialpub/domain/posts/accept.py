@@ -27,6 +27,7 @@ from socialpub.domain.posts import (
     external_ids,
     inline_media,
     plan_tokens,
+    post_history,
     preflight,
     request_lookup,
     slots,
@@ -39,7 +40,7 @@ from socialpub.domain.schemas.posts import BatchBody, BatchRequest
 from socialpub.platforms.contract import MediaFacts, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
 
-_RequestRead = tuple[request_lookup.RequestLookup, list[ResolvedTarget], preflight.PostHistory]
+_RequestRead = tuple[request_lookup.RequestLookup, list[ResolvedTarget], post_history.PostHistory]
 PAUSED_RETRY_SECONDS = 60
 
 
@@ -111,12 +112,12 @@ async def _prepare(
     checked = await preflight.check_cheap(service, scope, resolved_targets, history)
     if error := preflight.combine_errors(service, resolved_targets, checked):
         raise error
-    if preflight.should_refuse_duplicates(service, request):
-        preflight.check_duplicates(resolved_targets, history.before)
+    if post_history.should_refuse_duplicates(service, request):
+        post_history.check_duplicates(resolved_targets, history.before)
     quotas.check(service, lookup.usage, len(resolved_targets))
     posts = [service.runtime.ids.uuid() for _ in resolved_targets]
     names = [f"post {post}" for post in posts]
-    warnings_by_target = preflight.build_warnings(service, resolved_targets, history, request.scheduled_at, names)
+    warnings_by_target = post_history.build_warnings(service, resolved_targets, history, request.scheduled_at, names)
     stored = await inline_media.store(service, scope.organization, resolved_targets, inline) if inline else {}
     firsts = _list_firsts(request, resolved_targets, posts)
     targets = [
@@ -135,7 +136,7 @@ def _read_request(who: Actor, request: BatchRequest, repeats: Sequence[request_l
     request_lookup.check_repeats(who.service, repeats)
     lookup = request_lookup.look_up(who.service, who.scope, request)
     resolved_targets = _resolve_targets(who, request, lookup)
-    return lookup, resolved_targets, preflight.load_history(who.service, resolved_targets, request.scheduled_at)
+    return lookup, resolved_targets, post_history.load_history(who.service, resolved_targets, request.scheduled_at)
 
 
 def _resolve_targets(who: Actor, request: BatchRequest, lookup: request_lookup.RequestLookup) -> list[ResolvedTarget]:
@@ -206,7 +207,8 @@ async def _write(plan: BatchPlan, start_batch: StartBatch | None) -> BatchBody:
     with await service.admission.writing.enter(scope.organization):
         if immediate:
             immediate.acquire(plan.jobs)
-        if plan.request.slot or preflight.should_refuse_duplicates(service, plan.request):  # depends on earlier writes
+        # These depend on earlier writes.
+        if plan.request.slot or post_history.should_refuse_duplicates(service, plan.request):
             written = actions.write(service, scope, lambda tx: batch_transaction.insert_alone(tx, entry))
         else:
             written = actions.write_together(service, scope, batch_transaction.insert_batches, entry)

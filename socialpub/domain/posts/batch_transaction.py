@@ -25,7 +25,7 @@ from socialpub.domain.posts import (
     external_ids,
     inline_media,
     plan_tokens,
-    preflight,
+    post_history,
     request_lookup,
     slots,
 )
@@ -180,8 +180,8 @@ def _recheck_request(service: AppContext, plan: BatchPlan, media: Mapping[str, t
     """Check one request against the data of the transaction."""
     check_future(service, plan.at_ms)
     resolved_targets = [target.resolved for target in plan.targets]
-    if preflight.should_refuse_duplicates(service, plan.request):
-        preflight.check_duplicates(resolved_targets, preflight.find_repeated(service, resolved_targets))
+    if post_history.should_refuse_duplicates(service, plan.request):
+        post_history.check_duplicates(resolved_targets, post_history.find_repeated(service, resolved_targets))
     if assets := plan.assets:
         profiles = {id_: media[id_][1] for id_ in assets if media.get(id_, ("",))[0] == plan.who.scope.organization}
         for resolved in resolved_targets:

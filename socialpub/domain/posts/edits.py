@@ -24,10 +24,10 @@ from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.posts import inline_media, post_log, preflight, request_lookup, targets
+from socialpub.domain.posts import inline_media, post_history, post_log, preflight, request_lookup, targets
 from socialpub.domain.posts.inline_media import InlineMedia
 from socialpub.domain.posts.post_actions import build_window_error
-from socialpub.domain.posts.preflight import PostHistory
+from socialpub.domain.posts.post_history import PostHistory
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, TargetCandidate
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.errors import build_warning_body
@@ -228,7 +228,7 @@ def _list_changed(
 
 def _load_history(service: AppContext, row: PostRow, target: ResolvedTarget, due_ms: int) -> PostHistory:
     """Load the history of the post's account without the post itself."""
-    found = preflight.load_history(service, [target], due_ms)
+    found = post_history.load_history(service, [target], due_ms)
     is_counted = row["scheduled_at"] is not None and due_ms - DAY_MS < row["scheduled_at"] <= due_ms
     return PostHistory(
         [None if before == row["id"] else before for before in found.before],
@@ -275,7 +275,7 @@ def _list_warnings(
     service: AppContext, draft: _UncheckedEdit, found: preflight.TargetFindings, stored: Mapping[str, MediaFacts]
 ) -> Sequence[PublishWarning]:
     names = [f"post {draft.row['id']}"]
-    (notes,) = preflight.build_warnings(service, [draft.target], draft.history, draft.due_ms, names)
+    (notes,) = post_history.build_warnings(service, [draft.target], draft.history, draft.due_ms, names)
     breaches = preflight.find_known_breaches(service, draft.target, stored) if draft.target.refs else ()
     return remove_duplicates((*found.warnings, *notes, *breaches))
 
@@ -298,7 +298,7 @@ def _write(tx: Tx, who: Actor, plan: EditPlan) -> bool:
     _check_media(who, new)
     if service.runtime.settings.publishing.refuse_duplicates:
         texts = [edit.target for edit in edits if "text" in edit.changed]
-        preflight.check_duplicates(texts, preflight.find_repeated(service, texts))
+        post_history.check_duplicates(texts, post_history.find_repeated(service, texts))
     inline = {key: library.new_id(service) for key in inline_media.list_distinct(new)}
     library.release_after_commit(service, tx, plan.stored.values())
     inline_media.insert(
