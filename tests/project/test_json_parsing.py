@@ -27,8 +27,12 @@ OURS = {
     "web/error_responses.py": "what `capped` has written",
     "domain/schemas/bounded_json.py": "a request: orjson takes no number that is not finite",
     **dict.fromkeys(
-        ("accounts", "notifications", "compose", "webhooks", "layout", "sign_in", "posts"),
+        ("accounts", "notifications", "webhooks", "layout", "sign_in", "posts"),
         "an answer or a sealed value of ours",
+    ),
+    **dict.fromkeys(
+        ("file_upload", "form_buttons", "form_page", "form_saves", "form_views"),
+        "an answer or a row of ours, in the composer",
     ),
 }
 READERS = {"loads", "load", "model_validate_json", "validate_json", "raw_decode", "JSONDecoder", "from_json"}

@@ -14,9 +14,9 @@ from socialpub.domain.posts import approval_links, drafts
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import NOTE_MAX, DraftsQuery, ReturnRequest
 from socialpub.web.api import drafts as drafts_api
-from socialpub.web.dashboard.compose.form_page import redirect_to_posts
 from socialpub.web.dashboard.parts import draft_view, error_texts
 from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, show
+from socialpub.web.dashboard.parts.publish_outcome import redirect_to_posts
 from socialpub.web.html.time_format import pluralize
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
