@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -79,29 +78,20 @@ def build_warnings(
     """
     seen: dict[tuple[str, str], str] = {}
     found, due = [], service.now_ms if at_ms is None else at_ms
-    near = {name: _find_shared_caps(service, name, due) for name in {target.platform for target in targets}}
     for target, before, name in zip(targets, history.before, names, strict=True):
         sought = target.account["id"], target.draft.text
         repeat = seen.setdefault(sought, name)
         if repeat is name:
             repeat = f"post {before}" if before else ""
-        cap = _find_near_cap(service, target, due, near[target.platform])
+        cap = _find_near_cap(service, target, due)
         found.append(_build_target_warnings(target, repeat, cap, due, is_scheduled=at_ms is not None))
     return found
 
 
-def _find_shared_caps(service: AppContext, platform: str, due_ms: int) -> Sequence[PostingCap]:
-    """List the shared caps of a platform that are nearly reached."""
-    shared = [cap for cap in platforms.platform(platform).caps if cap.shared]
-    return [cap for cap in shared if _is_cap_near(service, platform, cap, due_ms)]
-
-
-def _find_near_cap(
-    service: AppContext, target: ResolvedTarget, due_ms: int, shared: Sequence[PostingCap]
-) -> PostingCap | None:
-    """Return the first cap that is nearly reached; `shared`: the shared ones that are."""
+def _find_near_cap(service: AppContext, target: ResolvedTarget, due_ms: int) -> PostingCap | None:
+    """Return the first cap that is nearly reached."""
     for cap in platforms.platform(target.platform).caps:
-        if cap in shared if cap.shared else _is_cap_near(service, target.account["id"], cap, due_ms):
+        if _is_cap_near(service, target.platform if cap.shared else target.account["id"], cap, due_ms):
             return cap
     return None
 
@@ -120,7 +110,6 @@ def _build_target_warnings(
     return found
 
 
-@functools.cache  # one per cap; each platform has few
 def _cap_warning(cap: PostingCap) -> PublishWarning:
     return build_warning("daily_cap_near", f"The limit is {cap.posts:,} in {_format_span(cap.seconds)}.")
 
