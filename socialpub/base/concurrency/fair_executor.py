@@ -7,6 +7,7 @@ that were accepted always run.
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import functools
@@ -198,6 +199,10 @@ class FairExecutor(concurrent.futures.Executor):
     def of(self, share: ShareKey) -> concurrent.futures.Executor:
         """Return an executor for a request, which raises as `admit` does if too much is queued."""
         return _KeyedExecutor(self, share)
+
+    async def run(self, share: ShareKey, run: Callable[..., T], *arguments: Any) -> T:
+        """Run a task of a request in a thread. Raise as `admit` does if too much is queued."""
+        return await asyncio.get_running_loop().run_in_executor(self.of(share), run, *arguments)
 
     def admit(self, share: ShareKey, count: int = 1) -> None:
         """Raise ApiError `http.busy` if `count` more tasks would exceed the queue limits."""

@@ -109,10 +109,8 @@ async def _upload_once(who: Actor, incoming: files.IncomingFile, fields: MediaFi
     if who.scope.profile is not None and asked not in (None, who.scope.profile):
         raise rule_error("profile.scope_mismatch")
     await service.read(lambda: profiles.check_profile(who.scope, asked))
-    threads = service.executors.immediate.of(ShareKey(owner=who.scope.organization))
-    facts = await asyncio.get_running_loop().run_in_executor(
-        threads, store_upload, service, incoming, who.scope.organization
-    )
+    threads, share = service.executors.immediate, ShareKey(owner=who.scope.organization)
+    facts = await threads.run(share, store_upload, service, incoming, who.scope.organization)
     async with delete_on_failure(service, [facts]):
         return await actions.respond(actions.bind(who, _insert_upload, facts, fields))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,9 +26,8 @@ async def store(
 
 async def store_files(service: AppContext, organization: str, files: library.InlineFiles) -> dict[str, MediaFacts]:
     """Store inline files in a thread of the organization's share; return their facts by hash."""
-    threads = service.executors.immediate.of(ShareKey(owner=organization))
-    store = library.store_all_inline
-    return await asyncio.get_running_loop().run_in_executor(threads, store, service, files, organization)
+    threads, share = service.executors.immediate, ShareKey(owner=organization)
+    return await threads.run(share, library.store_all_inline, service, files, organization)
 
 
 def list_distinct(targets: Iterable[ResolvedTarget]) -> list[InlineMedia]:

@@ -68,8 +68,7 @@ async def _measure(service: AppContext, scope: Scope, texts: Sequence[str], meas
     """Measure texts: long ones in a pool shared by organization, not to delay short ones."""
     if sum(map(len, texts)) <= INLINE_TEXT_MAX:
         return measure()
-    threads = service.executors.measuring.of(ShareKey(owner=scope.organization))
-    return await asyncio.get_running_loop().run_in_executor(threads, measure)
+    return await service.executors.measuring.run(ShareKey(owner=scope.organization), measure)
 
 
 async def count_texts(
@@ -321,10 +320,9 @@ async def _run_deep(
 ) -> list[TargetFindings]:
     batch = f"validate-{service.runtime.ids.uuid()}"
     fetched.set_organization(batch, scope.organization)
-    loop = asyncio.get_running_loop()
     share = ShareKey(owner=scope.organization)
     service.executors.custom_hosts.admit(share, len(targets))
-    await loop.run_in_executor(service.executors.immediate.of(share), fetched.add_inline, batch, inline)
+    await service.executors.immediate.run(share, fetched.add_inline, batch, inline)
     futures = [
         service.executors.custom_hosts.submit_for(share, check_deep, service, fetched, batch, target)
         for target in targets

@@ -168,8 +168,7 @@ async def _drain_body(call: RequestContext, most: int) -> None:
 
 
 async def _run_in_pool(call: RequestContext, run: Callable[..., T], *arguments: Any) -> T:
-    threads = call.service.executors.immediate.of(ShareKey(owner=call.scope.organization))
-    return await asyncio.get_running_loop().run_in_executor(threads, run, *arguments)
+    return await call.service.executors.immediate.run(ShareKey(owner=call.scope.organization), run, *arguments)
 
 
 UPLOAD = Operation(

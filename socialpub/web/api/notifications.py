@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -201,9 +200,9 @@ async def send_test(call: RequestContext, channel: str, request: ChannelTestRequ
     """Send a test message now. Return the action that records the outcome."""
     data, scope = find_example_data(request.type) if request.type else {}, call.actor.scope
     to = await call.service.read(lambda: sample_messages.load_target(scope, call.service, channel))
-    sending = call.service.executors.delivering.of(notification_outbox.get_share_key(call.service, to))
-    tried = await asyncio.get_running_loop().run_in_executor(
-        sending, sample_messages.send, call.service, to, request.type, data
+    share = notification_outbox.get_share_key(call.service, to)
+    tried = await call.service.executors.delivering.run(
+        share, sample_messages.send, call.service, to, request.type, data
     )
     return bind(call.actor, sample_messages.build_result, to, tried)
 

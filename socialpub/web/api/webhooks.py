@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.delivery import url_policy
 from socialpub.domain.delivery.webhooks import deliveries as records
@@ -188,10 +186,8 @@ async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -
     data = request.data if request.data is not None else find_example(type_)["data"]
     scope = call.actor.scope
     to = await call.service.read(lambda: sample_events.load_target(scope, call.service, endpoint))
-    sending = call.service.executors.delivering.of(to.share)
-    tried = await asyncio.get_running_loop().run_in_executor(
-        sending, sample_events.send, call.service, to, type_, data, call.request_id
-    )
+    threads = call.service.executors.delivering
+    tried = await threads.run(to.share, sample_events.send, call.service, to, type_, data, call.request_id)
     return bind(call.actor, sample_events.build_result, to, tried)
 
 
