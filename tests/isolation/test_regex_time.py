@@ -87,13 +87,16 @@ def test_a_pattern_is_linear_in_whatever_it_is_given(module: str) -> None:
     ids=lambda pattern: pattern.pattern,
 )
 def test_one_that_is_not_is_seen(pattern: object) -> None:
-    """Time decides which texts are made longer, so on a busy machine a search may miss the worst: not each time."""
+    """Time decides which texts are made longer, so on a busy machine a search may miss the worst: not each time.
+
+    On a fast machine a quadratic search takes 0.6 s, twice what `check` allows.
+    """
     searches = (
         regex_attacks.find_worst_text(FoundPattern("", "", pattern, frozenset([use])), SIZE)[0]
         for _ in range(5)
         for use in ("search", "fullmatch")
     )
-    assert any(took > 2 * SECONDS for took in searches)
+    assert any(took >= SECONDS for took in searches)
 
 
 @pytest.mark.slow
