@@ -270,14 +270,14 @@ def user_reset_totp(options: CommandOptions) -> ActionBody:
 
 def _find_user(options: CommandOptions, service: AppContext) -> tuple[UserRow, Actor]:
     """Find a user, and act within their organization, so that its audit log has the entry."""
-    row = service.read(lambda: name_lookup.find_user(options.email)).result()
+    row = service.read(lambda: name_lookup.find_user(None, options.email)).result()
     return row, make_operator(options, service).within(row["organization"])
 
 
 def user_show(options: CommandOptions) -> ActionBody:
     """Show `{id, email, role, organizationId, createdAt, sessions}` of a user."""
     with open_database(options) as service:
-        return service.read(lambda: _user(service, name_lookup.find_user(options.email))).result()
+        return service.read(lambda: _user(service, name_lookup.find_user(None, options.email))).result()
 
 
 def _user(service: AppContext, row: UserRow) -> ActionBody:

@@ -75,7 +75,6 @@ KNOWN = {
         "_delete_asset", "_delete_if_unused", "_delete_unused_batch", "find_uses",
         "delete_unused", "extend_retention", "find_public", "load_assets",
     },
-    "organizations/name_lookup": {"find_user"},
     "posts/batches": {"is_finished", "load_body", "load_finished_body"},
     "posts/calendar": {"_load_posts"},
     "posts/post_actions": {"_find_unknown"},
@@ -84,8 +83,7 @@ KNOWN = {
     "posts/request_lookup": {"check_repeats", "load_connected"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or
-request, rows for this server's own upkeep, or what a command of the operator names. A new one goes here only if that is
-true of it."""
+request, or rows for this server's own upkeep. A new one goes here only if that is true of it."""
 
 
 def test_every_query_of_an_organizations_rows_names_whose_they_are() -> None:

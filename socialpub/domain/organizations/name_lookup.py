@@ -86,9 +86,10 @@ def find_key(organization: str | None, named: str) -> ApiKeyRow:
     return find_one("API key", named, ((row, row["id"], (row["name"], row["last4"])) for row in rows))
 
 
-def find_user(named: str) -> UserRow:
-    """Find a user by id or e-mail address."""
-    return find_one("user", named, ((row, row["id"], (row["email"],)) for row in find_rows(User)))
+def find_user(organization: str | None, named: str) -> UserRow:
+    """Find a user by id or e-mail address; None: of any organization, for the operator."""
+    rows = find_rows(User, _match_organization(User, organization))
+    return find_one("user", named, ((row, row["id"], (row["email"],)) for row in rows))
 
 
 def find_account(organization: str | None, named: str) -> AccountRow:
