@@ -103,7 +103,8 @@ def test_names_and_words_of_platforms_stand_on_the_pages_as_they_are(tab: Browse
     def write(tx: Tx) -> None:
         for account, text in zip(accounts, HOSTILE, strict=True):
             said = {"code": "platform_auth_failed", "message": text, "at": server.clock.now_ms()}
-            Account.update(attention=json.dumps(said)).where(Account.id == account["id"]).execute()
+            columns = {"attention": json.dumps(said), "display_name": text}  # as before names were bounded
+            Account.update(**columns).where(Account.id == account["id"]).execute()
             api_keys.create(
                 tx, build_operator(server.service, "test").within(alice.organization), KeyRequest(name=text)
             )
