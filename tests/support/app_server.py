@@ -103,7 +103,7 @@ class MovableClock:
     def hold(self) -> None:
         """Monotonic time passes only as tests skip it: a wait is not over, however long the test takes.
 
-        It is held at a whole second: halves and quarters are then added to it without rounding, whatever time it is.
+        It is held at a whole second: adding halves and quarters of a second to it rounds nothing.
         """
         self._held = float(math.ceil(self.monotonic() - self._monotonic_ahead))
 

@@ -25,6 +25,12 @@ def list_deliveries(person: Person, **query: Any) -> list[dict[str, Any]]:
     return data
 
 
+def wait_for_failure(person: Person, address: str) -> None:
+    """Return once an attempt for the endpoint or channel at this address has failed."""
+    while person.api.get(address).json()["lastFailureReason"] is None:
+        sleep_briefly()
+
+
 def wait_for_deliveries(server: AppServer, person: Person, count: int, *states: str) -> list[dict[str, Any]]:
     """The deliveries of somebody, once so many are in one of these states; AssertionError when they do not come."""
     wanted = states or ("succeeded", "failed")

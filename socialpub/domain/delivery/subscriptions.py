@@ -44,15 +44,20 @@ def check_room(model: SubscriptionModel, scope: Scope, most: int, rule: str, nam
         raise rule_error(rule, f"The organization already has {most} {name}s, which is the maximum.")
 
 
-def list_changes(request: EndpointChange | ChannelChange, now: int) -> dict[str, object]:
-    """List the columns to change, but for the address that events are sent to."""
+def list_changes(request: EndpointChange | ChannelChange, now: int, *, is_moved: bool) -> dict[str, object]:
+    """List the columns to change, but for the address that events are sent to.
+
+    `is_moved`: that address changes. Earlier failures do not count for the new one, nor after being switched on again.
+    """
     changes: dict[str, object] = {"updated_at": now}
     if request.events is not None:
         changes["events"] = encode_events(request.events)
     if "description" in request.model_fields_set:
         changes["description"] = request.description
     if request.active is not None:
-        changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
+        changes["active"] = request.active
+    if request.active or is_moved:
+        changes["failing_since"] = None
     return changes
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -16,8 +15,8 @@ from socialpub.domain.media.files import THUMBNAIL_EDGES, IncomingFile
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.media import MediaBody, MediaChange, MediaFields, MediaQuery
 from socialpub.store.rows import MediaRow
-from socialpub.web.api import media as media_api
 from socialpub.web.dashboard.parts.layout import explain, redirect, redirect_with_flash, show
+from socialpub.web.dashboard.parts.upload_forms import receive_upload
 from socialpub.web.html import templates
 from socialpub.web.html.time_format import pluralize
 from socialpub.web.http import forms
@@ -103,11 +102,8 @@ async def describe(call: RequestContext) -> HandlerResponse:
 
 
 async def receive(call: RequestContext) -> MediaFilesForm:
-    """Read the form with its files, which are deleted unless they are stored."""
-    forms.check_origin(call)
-    return await media_api.receive_form(
-        call, lambda boundary, open_file: MediaFilesForm(boundary, open_file, FILES_MAX), lambda form: form
-    )
+    """Read the form with its files."""
+    return await receive_upload(call, MediaFilesForm, FILES_MAX)
 
 
 async def upload(call: RequestContext) -> HandlerResponse:
@@ -174,8 +170,8 @@ async def respond_thumbnail(call: RequestContext, row: MediaRow) -> HandlerRespo
     headers = THUMBNAIL_HEADERS | {"ETag": thumbnails.build_tag(row, edge)}
     if has_matching_tag(call.request.headers.get("if-none-match", ""), headers["ETag"]):
         return HandlerResponse(b"", 304, headers)
-    threads = call.service.executors.immediate.of(ShareKey(owner=row["organization"]))
-    found = await asyncio.get_running_loop().run_in_executor(threads, thumbnails.load, call.service, row, edge)
+    share = ShareKey(owner=row["organization"])
+    found = await call.service.executors.immediate.run(share, thumbnails.load, call.service, row, edge)
     if found is None:
         return redirect(NO_PICTURE_PATH)
     return HandlerResponse(found, 200, headers, "image/webp")

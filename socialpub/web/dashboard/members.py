@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from socialpub.base.errors import ApiError
@@ -70,9 +69,8 @@ async def _mail_link(call: RequestContext, to: str, link: str) -> str:
         return f"Send this link to {to}."
     found = await service.read(lambda: dashboard_session.load(scope))
     inviter, organization_name = (found.email, found.organization) if found else ("A member", "an organization")
-    sending = service.executors.delivering.of(share)
-    failure = await asyncio.get_running_loop().run_in_executor(
-        sending, invitations.send, service, to, inviter, organization_name, link
+    failure = await service.executors.delivering.run(
+        share, invitations.send, service, to, inviter, organization_name, link
     )
     return (
         f"The link was mailed to {to}." if failure is None else f"The e-mail failed: {failure} Send the link to {to}."

@@ -32,6 +32,7 @@ from tests.support.chat_servers import (
 from tests.support.mail_server import PASSWORD, SENDER, USERNAME, running_mail_server
 from tests.support.publishing_state import paused
 from tests.support.request_cast import RequestCast
+from tests.support.webhook_endpoints import wait_for_failure
 from tests.support.webhook_receiver import ReceiverResponse, WebhookReceiver, running_receiver
 
 PUT = "com.atproto.repo.putRecord"
@@ -497,8 +498,7 @@ def test_a_channel_that_failed_for_five_days_is_switched_off_and_on_again(
     here = f"{CHANNELS}/{on_slack(world.alice, slack)['id']}"
     refuse_channel(world)
     slack.wait(1)
-    while world.alice.api.get(here).json()["lastFailureReason"] is None:
-        sleep_briefly()
+    wait_for_failure(world.alice, here)
     world.server.skip(6 * DAY)
     while world.alice.api.get(here).json()["active"]:
         sleep_briefly()
@@ -517,8 +517,7 @@ def test_the_failures_of_an_earlier_target_do_not_switch_a_channel_off(
     world.server.clock.stop()  # no second attempt before the days have passed
     refuse_channel(world)
     slack.wait(1)
-    while world.alice.api.get(here).json()["lastFailureReason"] is None:
-        sleep_briefly()
+    wait_for_failure(world.alice, here)
     to = CHATS["slack"].to(slack.origin)
     assert world.alice.api.patch(here, json={"to": to | {"url": f"{to['url']}{path}"}}).status_code == 200
     world.server.skip(6 * DAY)

@@ -228,7 +228,7 @@ def line(pds: BlueskyPds) -> Iterator[Lines]:
     with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
 
         def line(connected: OfferedAccount | None = None) -> Upstream:
-            who = connected.identity if connected else AccountIdentity("nobody")
+            who = connected.identity if connected else AccountIdentity("did:plc:unknown")
             account = Who(who.platform_account_id, who.display_name, who.extra)
             held = connected.tokens if connected else Tokens("")
             signing = SigningContext(lambda: time.time_ns() // 1_000_000, secrets.token_bytes)

@@ -19,6 +19,7 @@ from tests.support.webhook_endpoints import (
     list_deliveries,
     register_endpoint,
     wait_for_deliveries,
+    wait_for_failure,
 )
 from tests.support.webhook_receiver import ReceivedCall, WebhookReceiver
 
@@ -209,8 +210,7 @@ def test_endpoint_failing_for_five_days_is_disabled_and_reenabled(world: Request
     endpoint = register_endpoint(world.alice, sink.url, events=["post.published"])
     world.published()
     sink.wait(1)
-    while world.alice.api.get(f"{ENDPOINTS}/{endpoint['id']}").json()["lastFailureReason"] is None:
-        sleep_briefly()
+    wait_for_failure(world.alice, f"{ENDPOINTS}/{endpoint['id']}")
     world.server.skip(6 * 24 * 3600)
     sink.wait(2)
     while world.alice.api.get(f"{ENDPOINTS}/{endpoint['id']}").json()["active"]:
@@ -233,8 +233,7 @@ def test_the_failures_of_an_earlier_url_do_not_disable_an_endpoint(
     world.server.clock.stop()  # no second attempt before the days have passed
     world.published()
     sink.wait(1)
-    while world.alice.api.get(here).json()["lastFailureReason"] is None:
-        sleep_briefly()
+    wait_for_failure(world.alice, here)
     assert world.alice.api.patch(here, json={"url": f"{sink.url}{path}"}).status_code == 200
     world.server.skip(6 * 24 * 3600)
     sink.wait(2)

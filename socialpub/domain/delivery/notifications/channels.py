@@ -106,12 +106,11 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
 def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelBody:
     """Change a channel. Raises ApiError `not_found`."""
     service, row = who.service, find(who.scope, channel)
-    changes = subscriptions.list_changes(request, service.now_ms)
-    if request.to is not None:
-        to = request.to
+    to = request.to
+    is_moved = to is not None and not _is_target(service, row, to)
+    changes = subscriptions.list_changes(request, service.now_ms, is_moved=is_moved)
+    if to is not None:
         changes |= {"kind": to.kind, "shown": _mask_target(to), "secret": _encrypt_secret(service, row["id"], to)}
-        if (to.kind, _secret_fields(to)) != (row["kind"], decrypt_secret(service, row["id"], row["secret"])):
-            changes["failing_since"] = None  # the failures were the earlier target's
     NotificationChannel.update(**changes).where(NotificationChannel.id == row["id"]).execute()
     tx.after_commit(lambda: service.wake_deliveries([row["id"]]))  # pending messages may be sent now
     return to_body(find(who.scope, channel))
@@ -138,6 +137,11 @@ def decrypt_secret(service: AppContext, channel: str, sealed: str) -> dict[str, 
     """Decrypt the target of a channel."""
     secret: dict[str, Any] = json.loads(service.runtime.vault.open(sealed, _vault_context(channel)))
     return secret
+
+
+def _is_target(service: AppContext, row: NotificationChannelRow, to: ChannelTarget) -> bool:
+    known = decrypt_secret(service, row["id"], row["secret"])
+    return (to.kind, _secret_fields(to)) == (row["kind"], known)
 
 
 def _encrypt_secret(service: AppContext, channel: str, to: ChannelTarget) -> str:

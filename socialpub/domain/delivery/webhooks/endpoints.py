@@ -96,12 +96,11 @@ def create(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
 def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> EndpointBody:
     """Change an endpoint. Raises ApiError `not_found`, or for a URL that may not be called."""
     row = find(who.scope, endpoint)
-    changes = subscriptions.list_changes(request, who.service.now_ms)
+    is_moved = request.url not in (None, row["url"])
+    changes = subscriptions.list_changes(request, who.service.now_ms, is_moved=is_moved)
     if request.url is not None:
         url_policy.check_webhook(who.service, request.url)
         changes["url"] = request.url
-        if request.url != row["url"]:
-            changes["failing_since"] = None  # the failures were the earlier URL's
     WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
     tx.after_commit(lambda: who.service.wake_deliveries([row["id"]]))  # pending deliveries may be sent now
     return to_body(find(who.scope, endpoint))

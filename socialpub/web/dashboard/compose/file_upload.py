@@ -11,23 +11,20 @@ from socialpub.domain.identity import dashboard_session
 from socialpub.domain.media import library
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.media import MediaFields
-from socialpub.web.api import media as media_api
 from socialpub.web.dashboard.compose.form_data import FIELDS_MAX, Form
 from socialpub.web.dashboard.compose.form_findings import NO_FINDINGS, FormFindings
 from socialpub.web.dashboard.compose.form_page import render
 from socialpub.web.dashboard.parts import compose_form
 from socialpub.web.dashboard.parts.compose_form import FieldMessage
+from socialpub.web.dashboard.parts.upload_forms import receive_upload
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.multipart import PageUploadForm
 
 
 async def receive(call: RequestContext) -> PageUploadForm:
-    """Read the form with its file, which is deleted unless it is stored."""
-    forms.check_origin(call)
-    return await media_api.receive_form(
-        call, lambda boundary, open_file: PageUploadForm(boundary, open_file, FIELDS_MAX), lambda form: form
-    )
+    """Read the form with its file."""
+    return await receive_upload(call, PageUploadForm, FIELDS_MAX)
 
 
 async def upload(call: RequestContext) -> HandlerResponse:

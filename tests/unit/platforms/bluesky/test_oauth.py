@@ -51,7 +51,7 @@ def network(client: AppClient = CLIENT, **values: Any) -> BlueskyNetwork:
 
 
 def line(net: BlueskyNetwork, connected: OfferedAccount | None = None, now_ms: int = NOW) -> Upstream:
-    who = connected.identity if connected else AccountIdentity("nobody")
+    who = connected.identity if connected else AccountIdentity("did:plc:unknown")
     account = ConnectorAccount(who.platform_account_id, who.display_name, who.extra)
     tokens = connected.tokens if connected else Tokens("")
     return Upstream(net, net, bluesky.PLATFORM.site(), account, tokens, signing=SigningContext(lambda: now_ms, entropy))
