@@ -118,6 +118,7 @@ async def _page(call: RequestContext, rows: list[SheetRow] | None = None, **valu
         call,
         "posts/import.html",
         read,
+        path=IMPORT_PATH,
         counts={state: states.count(state) for state in ("new", "there", "wrong")},
         rows_max=sheet_import.ROWS_MAX,
         file_max=sheet_import.FILE_MAX // 1024,

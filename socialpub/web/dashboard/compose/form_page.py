@@ -13,7 +13,7 @@ from socialpub.domain.identity import dashboard_session
 from socialpub.domain.posts import drafts, post_log
 from socialpub.domain.schemas.posts import PIECES_MAX, PostsQuery
 from socialpub.web.dashboard import media
-from socialpub.web.dashboard.compose.form_data import Form, load
+from socialpub.web.dashboard.compose.form_data import COMPOSE_PATH, Form, load
 from socialpub.web.dashboard.compose.form_findings import NO_FINDINGS, FormFindings
 from socialpub.web.dashboard.compose.form_views import count_texts, view_account, view_file, view_pieces
 from socialpub.web.dashboard.parts import compose_form, edited_content, edited_items
@@ -95,6 +95,7 @@ async def render(call: RequestContext, given: Form, findings: FormFindings = NO_
         call,
         "compose/form.html",
         status=findings.status,
+        path=COMPOSE_PATH,
         item=data.item,
         item_page=edited_items.find_page(data.item) if data.item else "",
         conflict=findings.conflict,

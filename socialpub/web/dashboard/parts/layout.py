@@ -85,7 +85,7 @@ async def show(
 
     session, values_read = await call.service.read(lambda: _read_all(call, read))
     cookie = request_headers.read_cookie(call.service, call.request, FLASH_COOKIE)
-    frame = build_context(call.service, call.request.app.ctx.pages, call.scope, call.request.path, session)
+    frame = build_context(call.service, call.request.app.ctx.pages, call.scope, _find_page(call), session)
     notice = _open_flash(call.service, call.scope, cookie) if cookie else None
     delete_cookie = (forms.delete_cookie(call.service, FLASH_COOKIE),) if cookie else ()
     if values_read["filled"] and call.route.method == "GET":  # a POST shows a form with errors
@@ -93,6 +93,13 @@ async def show(
     frame |= {"notice": notice, "problem": error.message if error else "", **values_read}
     frame |= {"filled": filled} if filled else {}
     return templates.render_page(template, error.status if error else status, delete_cookie, **frame | values)
+
+
+def _find_page(call: RequestContext) -> str:
+    """Return the path of the page that is shown: after a form whose address has none, that of the form's page."""
+    if call.route.path in call.request.app.ctx.pages:
+        return call.request.path
+    return forms.to_local_path(forms.parse(call).get("page")).partition("?")[0]
 
 
 def _read_all(
@@ -107,7 +114,7 @@ def _read_all(
 def build_context(
     service: AppContext, pages: Mapping[str, Route], scope: Scope, path: str, found: DashboardSession | None
 ) -> dict[str, Any]:
-    """Return the variables that every template of the dashboard gets."""
+    """Return the variables that every template of the dashboard gets. `path`: of a page that can be loaded."""
     return {
         "desk": found,
         "nav": _nav(pages, scope) if found else [],
@@ -136,7 +143,8 @@ async def build_error_context(service: AppContext, request: ServerRequest) -> di
         )
     except (ApiError, PeeweeException, sqlite3.Error, OSError):
         return {}
-    return build_context(service, request.app.ctx.pages, scope, request.path, found)
+    path = request.path if request.method == "GET" else "/"
+    return build_context(service, request.app.ctx.pages, scope, path, found)
 
 
 def _nav(pages: Mapping[str, Route], scope: Scope) -> list[tuple[str, str]]:
