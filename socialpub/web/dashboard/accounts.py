@@ -60,14 +60,16 @@ def _posts(call: RequestContext, account: str, states: list[str], most: int) -> 
     return [to_view(post, call.service.now_ms) for post in posts]
 
 
-async def confirm_disconnect(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def confirm_disconnect(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
+) -> HandlerResponse:
     """GET /accounts/{id}/disconnect: the effects, and a choice for its queued posts."""
 
     def read(_: DashboardSession) -> dict[str, Any]:
         account = accounts.get_body(call.scope, call.path_value("account_id"))
         return {"account": account, "waiting": accounts.count_queued(call.service, call.scope, account["id"])}
 
-    return await show(call, "accounts/disconnect.html", read, error=error, platforms=platforms.PLATFORMS)
+    return await show(call, "accounts/disconnect.html", read, error=error, filled=filled, platforms=platforms.PLATFORMS)
 
 
 async def disconnect(call: RequestContext) -> HandlerResponse:
@@ -80,7 +82,7 @@ async def disconnect(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
-        return await confirm_disconnect(call, error)
+        return await confirm_disconnect(call, error, form)
     outcome = "Its scheduled posts are canceled." if cancel else "Its posts stay scheduled until you reconnect it."
     return redirect_with_flash(call, "/accounts", f"Account disconnected. {outcome}")
 

@@ -347,7 +347,12 @@ def _read_view(name: str | None) -> str:
 
 
 async def _show_move(
-    call: RequestContext, read_item: ReadItem, seen: str | None, name: str | None, error: ApiError | None = None
+    call: RequestContext,
+    read_item: ReadItem,
+    seen: str | None,
+    name: str | None,
+    error: ApiError | None = None,
+    filled: dict[str, str] | None = None,
 ) -> HandlerResponse:
     now, view = call.service.now_ms, _read_view(name)
 
@@ -360,7 +365,7 @@ async def _show_move(
             "back": _find_page(view, item.at or now, session.zone),
         }
 
-    return await show(call, "calendar/move.html", read, error=error, view=view, problem=explain(error))
+    return await show(call, "calendar/move.html", read, error=error, filled=filled, view=view, problem=explain(error))
 
 
 def _parse_ms(text: str | None) -> int | None:
@@ -415,7 +420,7 @@ async def _move(
     except ApiError as error:
         if error.code in ("unauthenticated", "unauthorized", "not_found"):
             raise
-        return await _show_move(call, read_item, form.get("from"), view, error)
+        return await _show_move(call, read_item, form.get("from"), view, error, form)
     zone = read_zone(form)
     said = f"{'Moved' if back is None else 'Moved back'} to {time_format.format_instant(at_ms, zone)}.{more}"
     fields: dict[str, str | int] = {"from": at_ms, "to": seen, "view": view, "in_zone": zone}

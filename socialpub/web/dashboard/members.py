@@ -83,7 +83,9 @@ async def withdraw(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, MEMBERS_PATH, "Invitation withdrawn. Its link no longer works.")
 
 
-async def read(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def read(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
+) -> HandlerResponse:
     """GET /settings/members/{id}: the role, and removing the member."""
     member = call.path_value("member_id")
 
@@ -91,7 +93,7 @@ async def read(call: RequestContext, error: ApiError | None = None) -> HandlerRe
         return {"member": members.get_member(call.scope, member), "last": members.is_last_owner(call.scope, member)}
 
     roles, mine = list(ROLES.items()), member == call.scope.user
-    return await show(call, "settings/member.html", read_member, error=error, roles=roles, mine=mine)
+    return await show(call, "settings/member.html", read_member, error=error, filled=filled, roles=roles, mine=mine)
 
 
 async def change_role(call: RequestContext) -> HandlerResponse:
@@ -103,7 +105,7 @@ async def change_role(call: RequestContext) -> HandlerResponse:
             call.actor, members.change_role, call.path_value("member_id"), form.get("role", "")
         )
     except ApiError as error:
-        return await read(call, require_form_error(error))
+        return await read(call, require_form_error(error), form)
     if call.path_value("member_id") == call.scope.user:
         return redirect("/settings")  # every role may open this page
     return redirect_with_flash(call, MEMBERS_PATH, f"{made['email']} now has the role {made['role']}.")

@@ -45,14 +45,16 @@ async def rename(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, ORGANIZATION_PATH, "Organization renamed.")
 
 
-async def confirm_delete(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def confirm_delete(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
+) -> HandlerResponse:
     """GET /settings/organization/delete: the effects."""
 
     def read(_: DashboardSession) -> dict[str, Any]:
         planned = organization_deletion.plan_deletion(call.service, call.scope.organization)
         return {"plan": planned, "lines": organization_deletion.format_lines(planned["ends"])}
 
-    return await show(call, "settings/organization_delete.html", read, error=error)
+    return await show(call, "settings/organization_delete.html", read, error=error, filled=filled)
 
 
 async def delete(call: RequestContext) -> HandlerResponse:
@@ -62,6 +64,6 @@ async def delete(call: RequestContext) -> HandlerResponse:
         await require_proof(call, form)
         deleted = await actions.perform(call.actor, organization_deletion.delete, form.get("confirm", ""))
     except ApiError as error:
-        return await confirm_delete(call, require_form_error(error))
+        return await confirm_delete(call, require_form_error(error), form)
     text = f"The organization {deleted['name']} was deleted, and you are signed out."
     return redirect_signed_out(call, text, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE)

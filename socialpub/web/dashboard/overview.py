@@ -114,7 +114,9 @@ async def resume(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, "/", "Publishing resumed.")
 
 
-async def confirm_resume_after_restore(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def confirm_resume_after_restore(
+    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
+) -> HandlerResponse:
     """GET /overview/compare: the posts to check before publishing resumes after a restore."""
 
     def read(session: DashboardSession) -> dict[str, Any]:
@@ -129,6 +131,7 @@ async def confirm_resume_after_restore(call: RequestContext, error: ApiError | N
         "overview/compare.html",
         read,
         error=error,
+        filled=filled,
         platforms=platforms.PLATFORMS,
         most=recovery.SKIPPED_MAX,
         due_of=overdue_rule.get_due_time,
@@ -144,6 +147,6 @@ async def resume_after_restore(call: RequestContext) -> HandlerResponse:
         await require_proof(call, form)
         done = await actions.perform(call.actor, recovery.resume_after_restore, skip=form["overdue"] == "skip")
     except ApiError as error:
-        return await confirm_resume_after_restore(call, require_form_error(error))
+        return await confirm_resume_after_restore(call, require_form_error(error), form)
     skipped = f" {_count_posts(done['skipped'])} marked as failed." if done["skipped"] else ""
     return redirect_with_flash(call, "/", f"Publishing resumed.{skipped}")

@@ -49,6 +49,7 @@ PAGE_SIZE = 40  # posts on a page of the list, which so stays below 60 kB
 PICKED_MAX = 100  # publications that one form acts on
 PICK, SEEN_DIGITS_MAX = "pick.", 14
 DAYS = {"earlier": -1, "later": 1, "week": 7}
+TYPED_FIELDS = {"day", "uri"}  # of the forms on the page of a post
 DONE_WORDS = {"cancel": "canceled", "retry": "retried"} | dict.fromkeys(DAYS, "moved")
 UNKNOWN_OUTCOME_RULE, STOPPED_RULE = "publish.outcome_unknown", "thread.previous_missing"
 PLATFORM_LABELS = {name: row.label for name, row in platforms.PLATFORMS.items()}
@@ -271,7 +272,9 @@ async def confirm_settle(call: RequestContext) -> HandlerResponse:
     return await _show_post(call, "posts/settle.html")
 
 
-async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
+async def _show_post(
+    call: RequestContext, template: str, error: ApiError | None = None, filled: Mapping[str, str] | None = None
+) -> HandlerResponse:
     id, now = call.path_value("post_id"), call.service.now_ms
 
     def read(session: DashboardSession) -> dict[str, Any]:
@@ -300,7 +303,7 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
             "link": post["url"] if str(post["url"]).startswith(("https://", "http://")) else None,
         }
 
-    return await show(call, template, read)
+    return await show(call, template, read, error=error, filled=filled, problem=explain(error))
 
 
 def _find_stopping(post: Mapping[str, Any], targets: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
@@ -411,7 +414,7 @@ async def cancel(call: RequestContext) -> HandlerResponse:
 async def retry(call: RequestContext) -> HandlerResponse:
     """POST /posts/{id}/retry: now, or at `day` and `clock`."""
     form = forms.parse(call)
-    later = bool(form.get("day"))
+    later = "day" in form
     words = "Retry scheduled." if later else "Retrying."
     return await _redirect_done(call, form, words, _retry(call, form, later=later))
 
@@ -506,7 +509,10 @@ def _can_retry(target: PublicationTarget) -> bool:
 async def _redirect_done(
     call: RequestContext, form: Mapping[str, str], words: str, doing: Awaitable[object]
 ) -> HandlerResponse:
-    """Run an action and redirect with its outcome: to the previous page, or to the post."""
+    """Run an action and redirect with its outcome: to the previous page, or to the post.
+
+    The page of the post shows its own forms again if they are refused, with what was typed.
+    """
     post, page = f"/posts/{call.path_value('post_id')}", form.get("page", "")
     back = forms.to_local_path(page) if page and not page.startswith("/posts/") else post
     try:
@@ -514,6 +520,8 @@ async def _redirect_done(
     except ApiError as error:
         if error.code in ("unauthenticated", "unauthorized", "not_found"):
             raise
+        if back == post and form.keys() & TYPED_FIELDS:
+            return await _show_post(call, "posts/post.html", error, form)
         return redirect_with_flash(call, back, explain(error), good=False)
     return redirect_with_flash(call, back, words)
 

@@ -96,7 +96,10 @@ async def show(
 
 
 def _find_page(call: RequestContext) -> str:
-    """Return the path of the page that is shown: after a form whose address has none, that of the form's page."""
+    """Return the path of the page that is shown.
+
+    After a form whose address has no page, it is that of the form's page.
+    """
     if call.route.path in call.request.app.ctx.pages:
         return call.request.path
     return forms.to_local_path(forms.parse(call).get("page")).partition("?")[0]
@@ -114,7 +117,10 @@ def _read_all(
 def build_context(
     service: AppContext, pages: Mapping[str, Route], scope: Scope, path: str, found: DashboardSession | None
 ) -> dict[str, Any]:
-    """Return the variables that every template of the dashboard gets. `path`: of a page that can be loaded."""
+    """Return the variables that every template of the dashboard gets.
+
+    `path`: of a page that can be loaded.
+    """
     return {
         "desk": found,
         "nav": _nav(pages, scope) if found else [],
