@@ -396,8 +396,10 @@ class _Import:
             self.report.there += 1
             return
         self._in_step.add(wanted.identity)
-        await post_import.accept_post(self.actor, wanted)
-        self.report.imported += 1
+        if await post_import.accept_post(self.actor, wanted):
+            self.report.imported += 1
+        else:
+            self.report.there += 1
 
 
 @dataclass(eq=False)

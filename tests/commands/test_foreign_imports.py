@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from socialpub.commands.foreign_exports import plain_text
 from tests.support.command_data import insert_account, make_organization
-from tests.support.command_runner import RunCommand
+from tests.support.command_runner import RunCommand, run_command
 from tests.support.import_files import BLUESKY, X, run_export, run_import
 
 Ask = Callable[..., Any]
@@ -97,6 +98,17 @@ def test_a_postiz_list_is_tried_first_then_imported_once_and_undone(run: RunComm
     assert run_export(run)[0]["status"] == "canceled"
     assert run_import(run, *line, "--undo", "--yes")["canceled"] == 0
     assert run_import(run, *line, "--yes")["imported"] == 1  # its external id is free again
+
+
+@pytest.mark.slow
+def test_a_file_that_is_imported_three_times_at_once_gives_each_post_once(run: RunCommand, folder: Path) -> None:
+    file = write(folder, [postiz_post(id=f"cm{number}", content=f"Post {number}") for number in range(40)])
+    line = ("--json", "import", file, "--from", "postiz", "--yes")
+    with ThreadPoolExecutor(3) as all_:
+        ended = list(all_.map(lambda _: run_command(*line, cwd=folder), range(3)))
+    assert [one.code for one in ended] == [0, 0, 0], [one.err for one in ended]
+    assert (sum(one.json["imported"] for one in ended), sum(one.json["there"] for one in ended)) == (40, 80)
+    assert len(run_export(run)) == 40
 
 
 def test_a_mixpost_post_is_one_for_each_account_in_its_zone(run: RunCommand, folder: Path) -> None:

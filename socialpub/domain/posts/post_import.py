@@ -16,6 +16,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
+from socialpub.domain.access.idempotency import EarlierBatchError
 from socialpub.domain.organizations import name_lookup
 from socialpub.domain.posts import accept, external_ids
 from socialpub.domain.schemas.common import MEDIA_ID_PATTERN
@@ -172,9 +173,16 @@ async def check(who: Actor, wanted: ImportedPost) -> Sequence[PublishWarning]:
     return [note for target in plan.targets for note in target.warnings]
 
 
-async def accept_post(who: Actor, wanted: ImportedPost) -> None:
-    """Accept the post. Raises ApiError, with nothing written, if refused."""
-    await accept.commit(await accept.prepare(who, wanted.request, None, {}))
+async def accept_post(who: Actor, wanted: ImportedPost) -> bool:
+    """Accept the post; return False if a request with its external id was faster.
+
+    Raises ApiError, with nothing written, if refused.
+    """
+    try:
+        await accept.commit(await accept.prepare(who, wanted.request, None, {}))
+    except EarlierBatchError:
+        return False
+    return True
 
 
 def list_problems(error: ApiError, account: AccountRow | None) -> list[dict[str, Any]]:

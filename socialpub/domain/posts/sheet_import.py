@@ -19,7 +19,6 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
-from socialpub.domain.access.idempotency import EarlierBatchError
 from socialpub.domain.organizations import name_lookup
 from socialpub.domain.posts import batch_log, post_import, spreadsheets
 from socialpub.domain.posts.post_import import ImportedPost
@@ -144,8 +143,6 @@ async def _for_each(
             return row
         try:
             return await do(row, row.post)
-        except EarlierBatchError:  # of the same form, sent twice at once
-            return replace(row, state="there")
         except ApiError as error:
             if error.status >= 500 or error.code in ("rate_limited", "unauthenticated", "unauthorized"):
                 raise  # not caused by the row
@@ -162,7 +159,7 @@ async def _check_row(who: Actor, row: SheetRow, post: ImportedPost) -> SheetRow:
 
 
 async def _add_row(who: Actor, row: SheetRow, post: ImportedPost) -> SheetRow:
-    await post_import.accept_post(who, post)
+    await post_import.accept_post(who, post)  # False: of the same form, sent twice at once
     return replace(row, state="there")
 
 

@@ -121,7 +121,8 @@ def _add_hint(model: type[BaseModel], entry: Any, shown: dict[str, Any]) -> str 
     if entry["type"] == "extra_forbidden":
         advice = field_suggestions.suggest_field(model, [*loc[:-1], shorten(str(loc[-1]))])
         shown["message"] = f"{shown['message']}; {advice}"
-        return _end_sentence(f"There is no field `{path}`; {advice}")
+        what = f"There is no field `{path}`" if loc[-1] else "There is a field without a name"
+        return _end_sentence(f"{what}; {advice}")
     given = entry["ctx"].get("tag", entry["input"])
     meant = (
         field_suggestions.suggest_value(shorten(given), _QUOTED.findall(shown["expected"]))

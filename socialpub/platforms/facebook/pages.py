@@ -20,6 +20,7 @@ BUSINESS = "business_management"
 _FIELDS = "id,name,access_token,tasks,category"
 _PORTFOLIO_FIELDS = "id,name,access_token,category"  # tasks are only listed under me/accounts
 _LIST_PAGES_MAX = 20  # maximal pages of a list
+_REQUESTS_MAX = 200  # of a login: its portfolios have two lists each
 _NAMED = 5
 
 
@@ -34,6 +35,7 @@ class PageDiscovery:
     idle: list[str] = field(default_factory=list)  # Pages where the login may not create content
     closed: list[str] = field(default_factory=list)  # Pages that a portfolio lists without a token for this person
     portfolios: int = 0
+    requests: int = 0
     refusal: str = ""
 
     def pages(self) -> Iterator[Json]:
@@ -77,7 +79,8 @@ class PageDiscovery:
     def _listed(self, path: str, fields: str) -> Iterator[Json]:
         """Yield the objects of a list, with ids as text."""
         params = {"fields": fields, "limit": "100"}
-        for _ in range(_LIST_PAGES_MAX):
+        for _ in range(min(_LIST_PAGES_MAX, _REQUESTS_MAX - self.requests)):
+            self.requests += 1
             reply = GRAPH.call(self.up, "identify", "GET", path, token=self.token, params=params)
             yield from (row | {"id": to_text(row["id"])} for row in list_data(reply) if to_text(row.get("id")))
             after = find_cursor(reply.record())

@@ -227,6 +227,7 @@ def test_a_field_without_a_name_is_named_by_quotes(world: RequestCast) -> None:
     for answer in (world.alice.api.get("/v1/posts?=1"), world.alice.api.publish({**whole(world), "": 1})):
         error = error_of(answer)
         assert (error["rule"], error["message"][:4]) == ('""', '"": ')
+        assert error["remediation"].startswith("There is a field without a name; remove it. Known here: ")
 
 
 def test_a_request_of_nothing_but_unknown_fields_is_answered_in_bounds(world: RequestCast) -> None:

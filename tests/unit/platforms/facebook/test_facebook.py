@@ -870,6 +870,13 @@ def test_the_pages_of_business_portfolios_are_offered_too_and_each_once() -> Non
     assert found[1].tokens == Tokens("page-token-3", "long-user-token", None, {"scopes": BUSINESS, "login": "42"})
 
 
+def test_the_requests_for_the_pages_of_many_portfolios_have_a_bound() -> None:
+    ids = [str(number) for number in range(100, 300)]
+    lists = [held(id, kind, page_row(id)) for id in ids for kind in ("owned", "client")]
+    found = identified(exchange(), *granted(BUSINESS), pages(page_row("1")), portfolios(*ids), *lists[:198])
+    assert [one.identity.platform_account_id for one in found] == ["1", *ids[:99]]
+
+
 def test_login_accounts_suffice_when_portfolios_are_unavailable() -> None:
     for reply in (LOST, graph_refusal(2), graph_refusal(10, status=403), graph_refusal(100)):
         found = identified(exchange(), *granted(BUSINESS), pages(page_row("1")), portfolios(reply=reply))
