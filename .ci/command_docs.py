@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from socialpub.commands import command_table
-from socialpub.commands.click_types import common_options
-from socialpub_client.commands.click_types import ApiCommand, api_options
+from socialpub.commands.click_types import COMMON_OPTIONS
+from socialpub_client.commands.click_types import API_OPTIONS, ApiCommand
 from socialpub_client.commands.exit_codes import MEANINGS
 
-COMMON = {option.name for option in (*api_options(), *common_options())}
+COMMON = {option.name for option in (*API_OPTIONS, *COMMON_OPTIONS)}
 """Options of every command: the page describes them once."""
 METAVAR_MAX = 60
 
@@ -59,7 +59,7 @@ def build_page_data() -> dict[str, Any]:
     names = {name for name, command in root.commands.items() if _is_of_the_api(command)}
     return {
         "commands": list(list_commands(root, context, names)),
-        "common": [option.get_help_record(context) for option in api_options() if isinstance(option, click.Option)],
+        "common": [option.get_help_record(context) for option in API_OPTIONS if isinstance(option, click.Option)],
         "exitCodes": [[code, meaning] for code, meaning in MEANINGS.items()],
     }
 

@@ -30,14 +30,13 @@ def file_argument(about: str = "") -> click.Argument:
     return argument("file", about, click.Path(path_type=Path))
 
 
-def common_options() -> list[click.Parameter]:
-    """Create the options that are valid before, after or between the words of any command."""
-    return [
-        option("config", "the settings file  [default: ./socialpub.toml]", type=click.Path(path_type=Path)),
-        flag("json", "one JSON value on standard output, for programs"),
-        option("database", "the SQLite file  [default: as the settings say]"),
-        option("data-dir", "media, key file and lock  [default: as the settings say]"),
-    ]
+# Valid before, after or between the words of any command.
+COMMON_OPTIONS = (
+    option("config", "the settings file  [default: ./socialpub.toml]", type=click.Path(path_type=Path)),
+    flag("json", "one JSON value on standard output, for programs"),
+    option("database", "the SQLite file  [default: as the settings say]"),
+    option("data-dir", "media, key file and lock  [default: as the settings say]"),
+)
 
 
 class CliCommand(UsageCommand):
@@ -56,7 +55,7 @@ class CliCommand(UsageCommand):
         done: str = "id",
         sets: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(name, params=[*parameters, *common_options()], help=about, short_help=about)
+        super().__init__(name, params=[*parameters, *COMMON_OPTIONS], help=about, short_help=about)
         self.run, self.act, self.done, self._sets = run, act, done, sets or {}
 
     def invoke(self, ctx: click.Context) -> CommandOptions:
@@ -80,7 +79,7 @@ class CommandGroup(UsageGroup):
     """Commands with a common first word, in table order."""
 
     def __init__(self, name: str, about: str, *commands: click.Command) -> None:
-        super().__init__(name, list(commands), help=about, short_help=about, params=common_options())
+        super().__init__(name, list(commands), help=about, short_help=about, params=[*COMMON_OPTIONS])
 
 
 class LazyGroup(CommandGroup):

@@ -9,7 +9,7 @@ from typing import get_args
 import click
 
 from socialpub.base.key_scopes import ALL_SCOPES
-from socialpub.commands.click_types import CliCommand, CommandGroup, LazyGroup, common_options, file_argument
+from socialpub.commands.click_types import COMMON_OPTIONS, CliCommand, CommandGroup, LazyGroup, file_argument
 from socialpub_client.commands import command_table as client_table
 from socialpub_client.commands.click_types import ApiCommand, LazyChoice, UsageGroup, argument, flag, option
 from socialpub_client.commands.command_table import CommandSet
@@ -25,7 +25,7 @@ PACKAGE = "socialpub.commands"
 def build_command_set() -> CommandSet:
     """Build the commands on this machine's database, for the program `socialpub`."""
     return CommandSet(
-        "Commands on this machine's database", list(_commands()), common_options(), list(_webhook_commands())
+        "Commands on this machine's database", list(_commands()), COMMON_OPTIONS, list(_webhook_commands())
     )
 
 

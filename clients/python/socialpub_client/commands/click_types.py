@@ -118,15 +118,13 @@ class ApiOptions(SimpleNamespace):
         raise click.UsageError(message, self.context)
 
 
-def api_options() -> list[click.Parameter]:
-    """Create the options that every command over the API takes."""
-    return [
-        option("url", "the server  [env var: SOCIALPUB_URL]"),
-        option("key", "an API key  [env var: SOCIALPUB_KEY]"),
-        option("server", "a server that `socialpub login NAME` has stored", metavar="NAME"),
-        flag("json", "one JSON value on standard output, for programs; lists: one a line"),
-        flag("quiet", "nothing on standard error but errors"),
-    ]
+API_OPTIONS = (
+    option("url", "the server  [env var: SOCIALPUB_URL]"),
+    option("key", "an API key  [env var: SOCIALPUB_KEY]"),
+    option("server", "a server that `socialpub login NAME` has stored", metavar="NAME"),
+    flag("json", "one JSON value on standard output, for programs; lists: one a line"),
+    flag("quiet", "nothing on standard error but errors"),
+)
 
 
 class ApiCommand(UsageCommand):
@@ -136,7 +134,7 @@ class ApiCommand(UsageCommand):
         self, name: str, run: str, about: str, *parameters: click.Parameter, package: str = "socialpub_client.commands"
     ) -> None:
         own = {parameter.name for parameter in parameters}
-        common = [parameter for parameter in api_options() if parameter.name not in own]
+        common = [parameter for parameter in API_OPTIONS if parameter.name not in own]
         super().__init__(name, params=[*parameters, *common], help=about, short_help=about)
         self.run, self._package = run, package
 
@@ -162,4 +160,4 @@ class ApiGroup(UsageGroup):
     """Commands over the API with a common first word."""
 
     def __init__(self, name: str, about: str, *commands: click.Command) -> None:
-        super().__init__(name, list(commands), help=about, short_help=about, params=api_options())
+        super().__init__(name, list(commands), help=about, short_help=about, params=[*API_OPTIONS])

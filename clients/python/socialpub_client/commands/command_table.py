@@ -12,10 +12,10 @@ import click
 from socialpub_client import __version__
 from socialpub_client.apply import command_line
 from socialpub_client.commands.click_types import (
+    API_OPTIONS,
     ApiCommand,
     ApiGroup,
     UsageGroup,
-    api_options,
     argument,
     flag,
     option,
@@ -54,7 +54,7 @@ def build_root(sets: Iterable[CommandSet]) -> ProgramGroup:
     """Build all commands with their options; common ones are valid before and after."""
     others = list(sets)
     more = [command for each in others for command in each.api_commands]
-    return ProgramGroup([CommandSet(HEADING, [*_commands(), *more], api_options()), *others])
+    return ProgramGroup([CommandSet(HEADING, [*_commands(), *more], API_OPTIONS), *others])
 
 
 class ProgramGroup(UsageGroup):
