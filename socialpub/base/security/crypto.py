@@ -17,7 +17,6 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_BASE62_PAIRS = [first + second for first in BASE62 for second in BASE62]
 API_KEY_RANDOM_CHARS = 43
 API_KEY_CHECKSUM_CHARS = 6
 _API_KEY_TAIL = re.compile(rf"([0-9A-Za-z]{{{API_KEY_RANDOM_CHARS}}})([0-9A-Za-z]{{{API_KEY_CHECKSUM_CHARS}}})")
@@ -34,9 +33,9 @@ def encode_base62(number: int, width: int) -> str:
     """Return `number` in base62 (0-9A-Za-z), zero-padded to `width` characters."""
     text = ""
     while number:
-        number, four = divmod(number, 14_776_336)  # 62 ** 4: dividing a long number is slow
-        text = f"{_BASE62_PAIRS[four // 3844]}{_BASE62_PAIRS[four % 3844]}{text}"
-    return text.lstrip("0").rjust(width, "0")
+        number, digit = divmod(number, 62)
+        text = BASE62[digit] + text
+    return text.rjust(width, "0")
 
 
 def decode_base62(text: str) -> int | None:
