@@ -101,14 +101,17 @@ def test_a_postiz_list_is_tried_first_then_imported_once_and_undone(run: RunComm
 
 
 @pytest.mark.slow
-def test_a_file_that_is_imported_three_times_at_once_gives_each_post_once(run: RunCommand, folder: Path) -> None:
-    file = write(folder, [postiz_post(id=f"cm{number}", content=f"Post {number}") for number in range(40)])
-    line = ("--json", "import", file, "--from", "postiz", "--yes")
-    with ThreadPoolExecutor(3) as all_:
-        ended = list(all_.map(lambda _: run_command(*line, cwd=folder), range(3)))
+def test_three_copies_that_are_imported_at_once_give_each_post_once(run: RunCommand, folder: Path) -> None:
+    content = json.dumps([postiz_post(id=f"cm{number}", content=f"Post {number}") for number in range(60)])
+    copies = ["one.json", "two.json", "three.json"]
+    for name in copies:
+        (folder / name).write_text(content)
+    line = ("--json", "import", "--from", "postiz", "--yes")
+    with ThreadPoolExecutor(len(copies)) as all_:
+        ended = list(all_.map(lambda name: run_command(*line, name, cwd=folder), copies))
     assert [one.code for one in ended] == [0, 0, 0], [one.err for one in ended]
-    assert (sum(one.json["imported"] for one in ended), sum(one.json["there"] for one in ended)) == (40, 80)
-    assert len(run_export(run)) == 40
+    assert (sum(one.json["imported"] for one in ended), sum(one.json["there"] for one in ended)) == (60, 120)
+    assert len(run_export(run)) == 60
 
 
 def test_a_mixpost_post_is_one_for_each_account_in_its_zone(run: RunCommand, folder: Path) -> None:

@@ -169,7 +169,10 @@ def _get_source(item: Any) -> str:
 
 async def check(who: Actor, wanted: ImportedPost) -> Sequence[PublishWarning]:
     """Run all checks of an acceptance; return the warnings. Raises ApiError."""
-    plan = await accept.prepare(who, wanted.request, None, {})
+    try:
+        plan = await accept.prepare(who, wanted.request, None, {})
+    except EarlierBatchError:  # a request with its external id was faster
+        return []
     return [note for target in plan.targets for note in target.warnings]
 
 
