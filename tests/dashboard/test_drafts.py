@@ -131,37 +131,30 @@ def test_several_drafts_are_deleted_at_once(server: AppServer, alice: Person, ch
 
 ME = {"accountId": "ME"}
 TARGET = {"targets": [ME], "text": "x"}
-LACKING = [  # its content, the words on its page, and on that of an approval link
-    ({}, "Choose at least one account.", "Choose at least one account."),
-    (TARGET | {"targets": []}, "Choose at least one account.", "Choose at least one account."),
-    (TARGET | {"targets": [{}]}, "An account is missing.", "No account of one of its platforms is connected."),
-    (
-        TARGET | {"targets": [{"platform": "twitter"}]},
-        "No account of one of its platforms is connected.",
-        "No account of one of its platforms is connected.",
-    ),
-    (
-        TARGET | {"targets": [ME | {"platform": "twitter"}]},
-        "An account is on another platform than planned.",
-        "An account is on another platform than planned.",
-    ),
+LACKING = [  # its content, and the words on its page
+    ({}, "Choose at least one account."),
+    (TARGET | {"targets": []}, "Choose at least one account."),
+    (TARGET | {"targets": [{}]}, "An account is missing."),
+    (TARGET | {"targets": [{"platform": "twitter"}]}, "No account of one of its platforms is connected."),
+    (TARGET | {"targets": [ME | {"platform": "twitter"}]}, "An account is on another platform than planned."),
     (
         TARGET | {"targets": [ME | {"options": {"platform": "twitter"}}]},
         "The options of an account are for another platform.",
-        "The options of an account are for another platform.",
     ),
-    ({"targets": [ME]}, "Write a text or add a file.", ""),
-    (TARGET | {"scheduledAt": TIME, "slot": "next"}, "More than one time to publish is planned.", ""),
-    (TARGET | {"scheduledAt": "2020-05-04T15:30:00.000Z"}, "This time is in the past.", ""),
-    (TARGET | {"slot": "next"}, "There is no free slot.", ""),
-    (TARGET | {"scheduledAt": TIME, "firstComment": {"text": "y"}}, "with a first comment cannot be scheduled.", ""),
+    ({"targets": [ME]}, "Write a text or add a file."),
+    (TARGET | {"scheduledAt": TIME, "slot": "next"}, "More than one time to publish is planned."),
+]
+LACKING_TODAY = [  # what the page of an approval link does not say: it changes with the time
+    (TARGET | {"scheduledAt": "2020-05-04T15:30:00.000Z"}, "This time is in the past."),
+    (TARGET | {"slot": "next"}, "There is no free slot."),
+    (TARGET | {"scheduledAt": TIME, "firstComment": {"text": "y"}}, "with a first comment cannot be scheduled."),
 ]
 API_WORDS = ("`", "targets", "scheduledAt", "accountId", "firstComment", "text:")
 
 
-@pytest.mark.parametrize(("content", "words", "of_link"), LACKING)
+@pytest.mark.parametrize(("content", "words"), [*LACKING, *LACKING_TODAY])
 def test_what_a_draft_lacks_is_said_in_the_words_of_the_form(
-    server: AppServer, alice: Person, content: dict[str, Any], words: str, of_link: str
+    server: AppServer, alice: Person, content: dict[str, Any], words: str
 ) -> None:
     draft = new_draft(alice.api, **json.loads(json.dumps(content).replace("ME", alice.bluesky)))["id"]
     owner = sign_in(server, alice.organization, name="olga")
@@ -169,8 +162,10 @@ def test_what_a_draft_lacks_is_said_in_the_words_of_the_form(
     told = follow_notice(owner, send_form(owner, f"/drafts/{draft}/publish"))
     assert ParsedPage(told).text.count(words) > 1  # as an answer too
     link = urlsplit(alice.api.post(f"/v1/drafts/{draft}/link").json()["url"]).path
-    shown = ParsedPage(server.api().get(link, headers=HTML).text).text
-    assert of_link in shown
+    shown_page = server.api().get(link, headers=HTML).text
+    shown = ParsedPage(shown_page).text
+    is_lasting = (content, words) in LACKING
+    assert (words in shown, 'value="approve"' in shown_page) == (is_lasting, not is_lasting)
     assert [word for word in API_WORDS if word in ParsedPage(told).text + shown] == []
 
 

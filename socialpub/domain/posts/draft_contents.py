@@ -13,7 +13,7 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.posts import preflight, request_lookup
-from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_all_sources, resolve
+from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_all_sources, check_shape, resolve
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import DraftContent, DraftProblem
 from socialpub.domain.schemas.errors import build_error_body
@@ -128,11 +128,12 @@ def resolve_digest(service: AppContext, scope: Scope, content: Content) -> str:
 
 
 def resolve_targets(service: AppContext, scope: Scope, content: Content) -> tuple[BatchRequest, list[ResolvedTarget]]:
-    """Resolve the content to accounts and files. Raises ApiError while something is unknown."""
+    """Resolve the content to accounts and files.
+
+    Raises ApiError while something is missing or unknown.
+    """
     request = validation.parse_value(BatchRequest, content)
-    check_all_sources(request, {})
-    if not request.targets:
-        raise rule_error("targets.required")
+    check_shape(request, {})
     return request, resolve(service, request, request_lookup.look_up(service, scope, request).rows)
 
 
