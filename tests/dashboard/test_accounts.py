@@ -20,7 +20,7 @@ from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account
 from tests.support.app_server import ApiClient, AppServer, Person, error_of
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
-from tests.support.dashboard_forms import send_form
+from tests.support.dashboard_forms import follow_notice, send_form
 
 
 def schedule(server: AppServer, alice: Person, count: int, minutes: int = 60) -> list[str]:
@@ -287,6 +287,21 @@ def test_a_default_board_is_chosen_from_those_that_the_platform_lists(boarded: C
     assert sent.headers["Location"] == f"/accounts/{row['id']}"
     assert MARKUP in words(boarded.browser, row["id"])
     assert f'<option value="{board[1]}" selected' in boarded.browser.get(path).text
+
+
+def test_a_long_message_is_cut_to_what_a_browser_keeps(
+    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = open_connect_session(make_server, lab, monkeypatch, "pinterest")
+    name = "خبز" * 210
+    office.login_exists(boards=[name])
+    assert office.connect().status_code == 201
+    path = f"/accounts/{office.rows()[0]['id']}/board"
+    board = re.search(r'<option value="(\d+)"', office.browser.get(path).text)
+    assert board is not None
+    sent = send_form(office.browser, path, board=board[1])
+    assert len(sent.headers["Set-Cookie"].partition(";")[0]) <= 4096
+    assert f"now go to “{name[:500]}" in follow_notice(office.browser, sent)
 
 
 @pytest.mark.parametrize("board", ["", "1", "<b>", "9" * 5000])

@@ -29,6 +29,7 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext, Route, S
 FLASH_COOKIE = "socialpub_notice"
 PROOF_VERB = "password"  # of the audit row of a password check
 FLASH_SECONDS = 60
+FLASH_TEXT_MAX = 600  # characters; a browser drops a cookie of more than 4096 bytes
 SIGNED_OUT_SCOPE = Scope("")  # of messages on the sign-in page
 NAVIGATION = (
     ("Compose", "/compose"),
@@ -244,7 +245,9 @@ def read_signed_out_flash(call: RequestContext) -> tuple[FlashMessage | None, tu
 
 
 def _flash_cookie(service: AppContext, scope: Scope, notice: FlashMessage) -> str:
-    message = json.dumps(asdict(notice) | {"until": service.now_ms + FLASH_SECONDS * 1000})
+    text = notice.text if len(notice.text) <= FLASH_TEXT_MAX else f"{notice.text[: FLASH_TEXT_MAX - 1]}…"
+    shown = asdict(notice) | {"text": text, "until": service.now_ms + FLASH_SECONDS * 1000}
+    message = json.dumps(shown, ensure_ascii=False)
     sealed = service.runtime.vault.seal(message.encode(), _seal_context(scope))
     return forms.build_cookie(service, FLASH_COOKIE, sealed, FLASH_SECONDS)
 
