@@ -27,7 +27,6 @@ from socialpub.web.http.multipart import MediaFilesForm
 MEDIA_PATH, PAGE_SIZE = "/media", 24
 KINDS = tuple(library.EXTENSIONS)  # content types of files
 FILES_MAX, WORDS_MAX = 20, 200  # files in one form; characters of a search
-FLASH_MAX, NAME_SHOWN_MAX = 600, 60  # characters of a message, which a cookie carries, and of a file's name in it
 LARGE_EDGE = THUMBNAIL_EDGES[-1]
 NO_PICTURE_PATH = "/static/picture.svg"
 THUMBNAIL_HEADERS = {
@@ -118,17 +117,12 @@ async def upload(call: RequestContext) -> HandlerResponse:
         stored = len(sent.files) + len(sent.refusals) - len(refusals)
     finally:
         sent.close()
-    said = [f"{pluralize(stored, 'file')} stored."] if stored else []
-    said += _explain_refusals(refusals)
-    return redirect_with_flash(call, MEDIA_PATH, " ".join(said)[:FLASH_MAX], good=not refusals)
-
-
-def _explain_refusals(refusals: list[tuple[str, ApiError]]) -> list[str]:
-    """Return a sentence for each reason, after the names of its files."""
-    names: dict[str, list[str]] = {}
-    for name, error in refusals:
-        names.setdefault(explain(error), []).append(name[:NAME_SHOWN_MAX])
-    return [f"{', '.join(filter(None, refused))}: {reason}".removeprefix(": ") for reason, refused in names.items()]
+    words = f"{pluralize(stored, 'file')} stored."
+    if not refusals:
+        return redirect_with_flash(call, MEDIA_PATH, words)
+    refused = [{"address": "", "words": name or "A file", "reason": explain(error)} for name, error in refusals]
+    shown = {"title": "Not all files were stored", "home": (MEDIA_PATH, "Media"), "back": MEDIA_PATH}
+    return await show(call, "refused.html", status=200 if stored else 400, refused=refused, words=words, **shown)
 
 
 async def _store(call: RequestContext, file: IncomingFile) -> ApiError | None:

@@ -458,7 +458,8 @@ async def act_on_several(call: RequestContext) -> HandlerResponse:
     words = f"{time_format.pluralize(done, 'post')} {DONE_WORDS[do]}."
     if not refused:
         return redirect_with_flash(call, page, words)
-    return await show(call, "posts/refused.html", status=200 if done else 409, refused=refused, words=words, back=page)
+    shown = {"title": "Not all posts were changed", "home": ("/posts", "Posts"), "back": page}
+    return await show(call, "refused.html", status=200 if done else 409, refused=refused, words=words, **shown)
 
 
 async def _act_on(call: RequestContext, form: Mapping[str, str], batch: str, seen: str) -> dict[str, str] | None:
