@@ -209,6 +209,17 @@ def test_a_form_that_is_sent_after_the_session_ended_comes_back_filled_in(
     assert "for &lt;the&gt; shop" not in owner.get("/settings/profiles?kept=1").text
 
 
+@pytest.mark.parametrize("path", ["/webhooks", "/settings/keys", "/settings/notifications/new/slack"])
+def test_every_box_that_was_ticked_comes_back_ticked(server: AppServer, owner: httpx.Client, path: str) -> None:
+    page = owner.get(path)
+    boxes = re.findall(r'<input type="checkbox" id="[^"]*" name="([^"]*)" value="yes"', page.text)
+    assert len(boxes) > 5
+    server.clock.skip(31 * 24 * 3600)
+    typed = dict.fromkeys(boxes, "yes") | {"csrf_token": csrf_of(page), "page": path}
+    back = owner.get(sign_in_at(owner.post(path, data=typed), owner).headers["Location"])
+    assert [box for box in boxes if f'name="{box}" value="yes" checked' not in back.text] == []
+
+
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}])
 def test_a_form_of_another_site_is_not_kept(server: AppServer, headers: dict[str, str]) -> None:
     answer = server.api().post("/settings/keys", data={"name": "evil", "page": "/settings/keys"}, headers=headers)

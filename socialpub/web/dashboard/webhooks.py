@@ -28,7 +28,8 @@ from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 WEBHOOKS_PATH = "/webhooks"
-TYPES = tuple(EVENT_DATA)
+TYPES = {f"event-{number}": name for number, name in enumerate(EVENT_DATA)}
+"""The types of events by their boxes in the form. A box named `token.revoked` would be left out of a saved form."""
 STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
 
 # --- All endpoints -----------------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ async def register(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     given = {
         "url": form.get("url", ""),
-        "events": [name for name in TYPES if form.get(name)],
+        "events": [name for box, name in TYPES.items() if form.get(box)],
         "description": form.get("description", ""),
     }
     try:
