@@ -13,7 +13,7 @@ import pytest
 from socialpub.store.schema.models import Post, PostDraft
 from tests.support.app_server import ApiClient, AppServer, unchanged
 from tests.support.audit_rows import audit_rows, newest_audit_row
-from tests.support.composer_form import open_form
+from tests.support.composer_form import fields_of, open_form
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, follow_notice, send_form
 from tests.support.media_uploads import stored_media
@@ -140,6 +140,18 @@ def test_a_draft_is_published_from_the_composer_once(world: RequestCast, browser
     assert (post["text"], post["status"]) == ("Last", "published")
     assert sent[1].headers["Location"] == f"/posts?batchId={post['batch']}"
     assert browser.get(f"/compose?draft={draft}", headers=HTML).headers["Location"] == f"/drafts/{draft}"
+
+
+def test_a_draft_whose_publication_is_refused_is_corrected_and_published(
+    world: RequestCast, browser: ApiClient
+) -> None:
+    draft = str(new_draft(world.alice.api, text="First", targets=[{"accountId": world.alice.bluesky}])["id"])
+    fields = {k: v for k, v in open_form(browser, "draft", draft).items() if k != "csrf_token"}
+    refused = send_form(browser, "/compose", **(fields | {"text": "x" * 301, "do": "send"}))
+    assert (refused.status_code, "300 characters" in refused.text) == (400, True)
+    again = {k: v for k, v in fields_of(refused).items() if k != "csrf_token"}
+    assert send_form(browser, "/compose", **(again | {"text": "Short", "do": "send"})).status_code == 303
+    assert [post["text"] for post in world.server.rows(Post)] == ["Short"]
 
 
 def test_a_queued_post_gets_new_content_and_time(world: RequestCast, browser: ApiClient) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions, idempotency
+from socialpub.domain.access.preconditions import compute_tag
 from socialpub.domain.accounts import account_groups
 from socialpub.domain.posts import drafts
 from socialpub.domain.schemas import validation
@@ -86,11 +87,15 @@ async def _send(call: RequestContext, given: Form) -> HandlerResponse:
 
 
 async def _send_draft(call: RequestContext, given: Form, wait: float) -> HandlerResponse:
-    """Save the form to its draft and publish that; once published, lead to its posts."""
+    """Save the form to its draft and publish that; once published, lead to its posts.
+
+    The form gets the ETag of the saved draft: if the draft is not published, the form is shown again.
+    """
     key, call.key = call.key, None
     try:
         await call.service.read(lambda: drafts.find_open(call.scope, given["draft"]))
         saved = await save(call, given)
+        given["seen"] = compute_tag(drafts.encode(saved))
         call.key = key
         answer = await drafts_api.publish_draft(call, saved["id"], wait)
     except ApiError as error:
