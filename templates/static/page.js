@@ -141,7 +141,9 @@ async function stay(form, button, parts) {
   if (page && page.querySelector("form.compose")) {
     const changed = button.dataset.stay && page.getElementById(button.dataset.stay); // a field that is no part
     if (changed) form.elements[button.dataset.stay].value = changed.value;
-    return show(form, page, parts, sent, button.name.startsWith("piece-"));
+    show(form, page, parts, sent, button.name.startsWith("piece-"));
+    if (button.value === "check") document.getElementById("verdict").scrollIntoView({ block: "nearest" }); // far below, on a phone
+    return;
   }
   if (typing) return;
   for (const each of form.querySelectorAll("[data-stay]")) delete each.dataset.stay;

@@ -52,6 +52,13 @@ BREAK_OFF = """
   };
 }
 """
+# Between the top of the screen and the buttons at its foot.
+IN_SIGHT = """
+(selector) => {
+  const box = document.querySelector(selector).getBoundingClientRect();
+  return box.top >= 0 && box.bottom <= document.querySelector('.finish').getBoundingClientRect().top;
+}
+"""
 WORDS = "We bake at night so that there is bread in the morning. " * 4
 
 
@@ -152,6 +159,25 @@ def test_a_draft_is_saved_while_it_is_written_and_survives_a_crash(
     wait_for(tab, "#saved", "Draft saved")
     assert draft_texts(server) == ["Our summer menu: soups"]
     assert tab.ask("Object.keys(localStorage).length") == 0
+
+
+def test_what_a_form_says_is_in_sight_on_a_phone(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    for number in range(8):
+        server.connect(alice, "twitter", name=f"x{number}")
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=390)
+    tab.fill(text="x" * 301)
+    tab.page.locator(f"[name='to.{alice.bluesky}']").check()
+    wait_for(tab, ".count.over", "301 of 300")
+    tab.ask("scrollTo(0, 0)")
+    tab.page.locator("button[value=check]:visible").click()
+    wait_for(tab, "#verdict", "The account would reject this post")
+    tab.page.wait_for_function(IN_SIGHT, arg="#verdict p")
+    tab.ask("scrollTo(0, 0)")
+    tab.click("button[value=send]")
+    assert tab.text("#verdict").startswith("Nothing was published.")
+    tab.page.wait_for_function(IN_SIGHT, arg="#verdict p")
+    assert tab.ask("document.activeElement === document.querySelector('#verdict p')")
 
 
 def test_many_files_are_added_on_a_phone_and_described(

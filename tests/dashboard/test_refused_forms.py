@@ -128,12 +128,12 @@ KEPT_FIELDS: dict[str, tuple[Refuse, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize(("refuse", "typed"), KEPT_FIELDS.values(), ids=KEPT_FIELDS)
-def test_a_refused_form_comes_back_with_what_was_typed(
+def test_a_refused_form_comes_back_where_it_says_why_and_as_typed(
     world: RequestCast, browser: ApiClient, refuse: Refuse, typed: tuple[str, ...]
 ) -> None:
     answer = refuse(world, browser)
     assert answer.status_code in (400, 403), answer.text
-    assert 'role="alert"' in answer.text
+    assert re.findall(r"<[^>]* autofocus", answer.text) == ['<p class="problem" role="alert" tabindex="-1" autofocus']
     assert [words for words in typed if words not in answer.text] == []
 
 
