@@ -121,7 +121,7 @@ async def upload(call: RequestContext) -> HandlerResponse:
     if not refusals:
         return redirect_with_flash(call, MEDIA_PATH, words)
     refused = [{"address": "", "words": name or "A file", "reason": explain(error)} for name, error in refusals]
-    shown = {"title": "Not all files were stored", "home": (MEDIA_PATH, "Media"), "back": MEDIA_PATH}
+    shown: dict[str, Any] = {"title": "Not all files were stored", "home": (MEDIA_PATH, "Media"), "back": MEDIA_PATH}
     return await show(call, "refused.html", status=200 if stored else 400, refused=refused, words=words, **shown)
 
 

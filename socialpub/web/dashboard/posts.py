@@ -458,7 +458,7 @@ async def act_on_several(call: RequestContext) -> HandlerResponse:
     words = f"{time_format.pluralize(done, 'post')} {DONE_WORDS[do]}."
     if not refused:
         return redirect_with_flash(call, page, words)
-    shown = {"title": "Not all posts were changed", "home": ("/posts", "Posts"), "back": page}
+    shown: dict[str, Any] = {"title": "Not all posts were changed", "home": ("/posts", "Posts"), "back": page}
     return await show(call, "refused.html", status=200 if done else 409, refused=refused, words=words, **shown)
 
 
