@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import secrets
-import struct
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -44,7 +43,6 @@ class SystemClock:
 
 DAY_MS = 24 * 3600 * 1000  # milliseconds, as all times of the program
 SYSTEM_ENTROPY: crypto.Entropy = secrets.token_bytes
-RANDOM_BATCH = 64  # random numbers drawn at once, to save system calls
 
 
 @dataclass
@@ -55,7 +53,6 @@ class IdGenerator:
     entropy: crypto.Entropy
     _last: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _random: list[int] = field(default_factory=list)
 
     def _uuid7(self) -> int:
         with self._lock:
@@ -64,11 +61,8 @@ class IdGenerator:
             if stamp <= self._last:
                 stamp = self._last + 1
             self._last = stamp
-            if not self._random:
-                drawn = struct.unpack(f"{RANDOM_BATCH}Q", self.entropy(RANDOM_BATCH * 8))
-                self._random += [(number & (1 << 62) - 1) | 0b10 << 62 for number in drawn]
-            random = self._random.pop()
-        return (stamp >> 12 << 80) | (0x7000 | stamp & 0xFFF) << 64 | random
+        random = int.from_bytes(self.entropy(8)) >> 2
+        return (stamp >> 12 << 80) | (0x7000 | stamp & 0xFFF) << 64 | 0b10 << 62 | random
 
     def uuid(self) -> str:
         text = f"{self._uuid7():032x}"
