@@ -180,9 +180,7 @@ def _merge_warnings(
         if request.scheduled_at is not None and resolved.refs
         else ()
     )
-    if len(found) + len(known) < 2:
-        return (*found, *known)
-    return tuple(remove_duplicates((*remove_duplicates(found), *known)))
+    return tuple(remove_duplicates((*found, *known)))
 
 
 # --- The transaction -------------------------------------------------------------------------------------------------
