@@ -113,6 +113,12 @@ def build_plan(
     return BatchPlan(who, request, pending, batch, targets, stored, media, rows, jobs, results, content)
 
 
+def reschedule(plan: BatchPlan, request: BatchRequest) -> BatchPlan:
+    """Build the plan again for its request at another time."""
+    rebuilt = build_plan(plan.who, request, plan.pending, plan.targets, plan.stored)
+    return rebuilt._replace(record=plan.record, token=plan.token)
+
+
 def _build_row(
     request: BatchRequest,
     target: PlannedTarget,

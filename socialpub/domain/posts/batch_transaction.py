@@ -85,7 +85,7 @@ def _take_slot(entry: BatchWrite) -> BatchWrite:
     request = slots.schedule(plan.who.service, plan.who.scope, plan.request)
     if request is plan.request:
         return entry
-    return replace(entry, plan=batch_plan.build_plan(plan.who, request, plan.pending, plan.targets, plan.stored))
+    return replace(entry, plan=batch_plan.reschedule(plan, request))
 
 
 def insert_batches(tx: Tx, entries: Sequence[BatchWrite]) -> Sequence[AcceptanceResult]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,8 @@ from socialpub.domain.posts.slots import DAYS, HORIZON_WEEKS
 from socialpub.store.schema.models import Profile
 from tests.support.app_server import UNKNOWN_ID, Person, error_of, unchanged
 from tests.support.connect_flow import sign_in
+from tests.support.media_uploads import wait_until
+from tests.support.post_drafts import new_draft, read_draft
 from tests.support.request_cast import RequestCast
 
 NOW = "2027-03-22T08:00:00"  # a Monday, six days before the clock changes in Berlin
@@ -233,6 +236,27 @@ def test_16_requests_at_once_take_16_slots(at_monday: RequestCast) -> None:
     assert Counter(answer.status_code for answer in answers) == {202: 16}
     times = sorted(answer.json()["scheduledAt"] for answer in answers)
     assert times == [f"2027-03-23T{hour:02}:00:00.000Z" for hour in range(8, 24)]
+
+
+def test_a_draft_whose_slot_another_batch_takes_is_published_once(at_monday: RequestCast) -> None:
+    alice, server = at_monday.alice, at_monday.server
+    define(alice)
+    content = {"targets": [at_monday.target()], "text": "draft", "slot": "next", "profileId": alice.profile}
+    draft = new_draft(alice.api, **content)["id"]
+    go_on, waiting = threading.Event(), server.service.db._writer._inbox
+    held = server.service.write(lambda tx: go_on.wait(60))
+    with ThreadPoolExecutor(2) as threads:  # both are checked before either is written
+        first = threads.submit(taken, at_monday)
+        wait_until(lambda: waiting.qsize() == 1)
+        second = threads.submit(alice.api.post, f"/v1/drafts/{draft}/publish")
+        wait_until(lambda: waiting.qsize() == 2)
+        go_on.set()
+    assert held.result()
+    assert (first.result(), second.result().json()["scheduledAt"]) == (MONDAY, NEXT_MONDAY)
+    assert read_draft(alice.api, draft)["status"] == "published"
+    with unchanged(server):
+        again = error_of(alice.api.post(f"/v1/drafts/{draft}/publish"))
+    assert again["rule"] == "draft.status"
 
 
 @pytest.mark.slow
