@@ -18,7 +18,7 @@ from socialpub.base.concurrency.fair_executor import ReleaseCallback, ShareKey
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.publishing import dispatch, run
+from socialpub.domain.publishing import dispatch, run, transactions
 from socialpub.domain.publishing.intents import RunSnapshot
 from socialpub.domain.publishing.transactions import InsertedPost
 from socialpub.store.database import Tx
@@ -55,7 +55,7 @@ class ImmediateStart:
             groups = dict.fromkeys(work.lane for work in jobs)
             self._groups = {group for group in groups if self.service.jobs.groups.try_enter(group, rested=True)}
         first = {work.lane: work.key for work in reversed(jobs) if work.lane in self._groups}
-        self.nonces = {key: run.generate_nonce(self.service) for key in first.values()}
+        self.nonces = {key: transactions.generate_nonce(self.service) for key in first.values()}
 
     def release(self) -> None:
         """Release the serial groups; the batch was not accepted."""
@@ -92,7 +92,7 @@ class AccountSequence:
         self, service: AppContext, fetched: library.BatchMediaCache, claims: Sequence[Claim], taken: ClaimedPosts
     ) -> None:
         self._service, self._fetched, self._claims, self._taken = service, fetched, deque(claims), taken
-        self._leave: ReleaseCallback = _release_nothing
+        self._leave: ReleaseCallback = lambda: None  # no slot is held before `start`
 
     def start(self, leave: ReleaseCallback) -> None:
         """Start, once a slot is free."""
@@ -149,7 +149,3 @@ class AccountSequence:
             )
         self._service.jobs.drop(claim)
         self._next()
-
-
-def _release_nothing() -> None:
-    """Do nothing: no slot is held yet."""

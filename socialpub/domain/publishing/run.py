@@ -88,7 +88,7 @@ def execute(
     service: AppContext,
     fetched: library.BatchMediaCache,
     snapshot: RunSnapshot,
-    on_done: Callable[[], None] | None = None,
+    on_done: Callable[[], None],
 ) -> RunResult:
     """Execute a claimed post, after the commit of the claim.
 
@@ -124,9 +124,6 @@ def claim_posts(
 
 def _plan_offline(service: AppContext, snapshot: RunSnapshot) -> Ready | None:
     return None if transactions.find_refusal(snapshot.account) else offline_plan.plan_offline(service, snapshot)
-
-
-generate_nonce = transactions.generate_nonce
 
 
 def _trace_attributes(snapshot: RunSnapshot) -> dict[str, tracing.AttributeValue]:
@@ -265,13 +262,11 @@ class _PublishRun:
         items = library.build_items(
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
         )
-        draft = replace(offline_plan.build_draft(self.post), items=items)
+        draft = replace(offline_plan.build_draft(post), items=items)
         pictures = library.measure_option_images(self.fetched, post["batch"], post["platform"], draft)
         draft = replace(draft, option_facts=pictures)
-        connector_account, rule_context = (
-            upstreams.build_connector_account(self.snapshot.account),
-            offline_plan.build_rule_context(self.service),
-        )
+        connector_account = upstreams.build_connector_account(self.snapshot.account)
+        rule_context = offline_plan.build_rule_context(self.service)
         found = find_violations(self.up.platform, self.up.site, draft, connector_account, rule_context, ("deep",))
         if found.errors:
             raise found.errors[0].error(self.up.platform.pinned(self.up.site))
@@ -290,7 +285,9 @@ class _PublishRun:
 
     def _send(self, intent: IntentRow, *, earlier_done: bool = True) -> None:
         """Make the public call and handle its response."""
-        self._handle_reply(intent, self._call_platform(intent), earlier_done=earlier_done)
+        reply = self._call_platform(intent)
+        _hit_fault(intent, "after_reply")
+        self._execute_step(intent, SendAnswered(reply, earlier_done))
 
     def _call_platform(self, intent: IntentRow) -> Published | Pending | ApiError:
         """Make the public call; return its response or error."""
@@ -300,12 +297,6 @@ class _PublishRun:
             return self.up.call(lambda up: self.up.connector.send(up, sql.load_json(intent["plan"])), bound=bound)
         except ApiError as error:
             return error
-
-    def _handle_reply(
-        self, intent: IntentRow, reply: Published | Pending | ApiError, *, earlier_done: bool = True
-    ) -> None:
-        _hit_fault(intent, "after_reply")
-        self._execute_step(intent, SendAnswered(reply, earlier_done))
 
     def _comment(self, published: Published) -> None:
         """Send the first comment with its own intent; the post is never sent again for it."""
@@ -440,11 +431,8 @@ class _PublishRun:
 
     def _look_up(self, intent: IntentRow) -> Published | Pending | Absent | Unknown:
         """Look up an intent's sends. Finding is proof; not finding is not, before its time."""
-        bound, plan, since = (
-            intents.BoundRemoteIds(self.service, intent),
-            json.loads(intent["plan"]),
-            intent["intent_at"],
-        )
+        bound = intents.BoundRemoteIds(self.service, intent)
+        plan, since = json.loads(intent["plan"]), intent["intent_at"]
         try:
             return self.up.call(lambda up: self.up.connector.settle(up, plan, since), is_lookup=True, bound=bound)
         except ApiError as error:
