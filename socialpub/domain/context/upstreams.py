@@ -95,10 +95,8 @@ def build_custom_host_breaker(service: AppContext, platform: str, account: Conne
 
 
 def _wrap_transport(service: AppContext, platform: str, name: str, only: str) -> TransportWrapper:
-    held_back, observe = (
-        functools.partial(_build_unavailable_error, platform),
-        metrics.UPSTREAM_SECONDS.labels(platform).observe,
-    )
+    held_back = functools.partial(_build_unavailable_error, platform)
+    observe = metrics.UPSTREAM_SECONDS.labels(platform).observe
     return lambda inner: BreakerTransport(inner, service.upstream.breakers, name, only, held_back, observe)
 
 

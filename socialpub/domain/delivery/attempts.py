@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
@@ -15,7 +16,6 @@ log = logging.getLogger("socialpub.webhooks")
 
 RESPONSE_BYTES_MAX = 2 * 1024  # bytes of a response body that are read and stored
 RETRY_AFTER_MAX = 3600  # longest honored Retry-After, in seconds
-TOO_MANY_REQUESTS = 429
 DISABLE_AFTER_MS = 5 * DAY_MS
 
 
@@ -94,10 +94,8 @@ def classify_response(reply: outbound.UpstreamResponse) -> CallResult:
     body = reply.content.decode("utf-8", "replace")
     if reply.is_success:
         return CallResult(reply.status_code, response=body)
-    name, is_retryable = (
-        f"http_{reply.status_code // 100}xx",
-        reply.status_code >= 500 or reply.status_code == TOO_MANY_REQUESTS,
-    )
+    name = f"http_{reply.status_code // 100}xx"
+    is_retryable = reply.status_code >= 500 or reply.status_code == HTTPStatus.TOO_MANY_REQUESTS
     wait = min(reply.retry_after or 0, RETRY_AFTER_MAX) if is_retryable else 0
     return CallResult(reply.status_code, f"It answered {reply.status_code}.", name, not is_retryable, body, wait)
 

@@ -60,10 +60,8 @@ def _load_tier(organization: str) -> Tier:
 
 def _update_tier(tx: Tx, organization: str) -> Tier:
     """Set the best tier of the organization's live subscriptions and return it."""
-    now, live = (
-        _load_tier(organization),
-        [tier for (tier,) in sql.fetch_all(statements.FIND_ACTIVE_TIERS, (organization,))],
-    )
+    now = _load_tier(organization)
+    live = [tier for (tier,) in sql.fetch_all(statements.FIND_ACTIVE_TIERS, (organization,))]
     if now == "enterprise":
         return now
     best: Tier = max(["free", *live], key=PAID_TIERS.index)

@@ -289,10 +289,8 @@ def _update(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
 
 def close(service: AppContext, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
     """Settle an open intent, binding `published`. Raises RemotePostTakenError."""
-    row, remote = (
-        published and json.dumps(_encode_published(published)),
-        published and hash_remote_id(published.remote_id),
-    )
+    row = published and json.dumps(_encode_published(published))
+    remote = published and hash_remote_id(published.remote_id)
     with _check_not_taken():
         sql.execute(publish_runs.RECORD_OUTCOME, (outcome, service.now_ms, remote, row, intent["id"]))
 

@@ -88,10 +88,8 @@ def _check_claimed(service: AppContext, tx: Tx, claim: Claim, found: Sequence[An
     if found is None or found[_STATUS_INDEX] in post_states.TERMINAL_STATES:
         service.jobs.finish(tx, claim)
         return None
-    post, account = (
-        sql.to_row(PostRow, found[:_POST_COLUMNS]),
-        sql.to_row(AccountRow, found[_POST_COLUMNS:_ACCOUNT_END]),
-    )
+    post = sql.to_row(PostRow, found[:_POST_COLUMNS])
+    account = sql.to_row(AccountRow, found[_POST_COLUMNS:_ACCOUNT_END])
     if post_states.is_waiting_piece(post):  # it gets a job when the piece before it is published
         service.jobs.finish(tx, claim)
         return None

@@ -30,10 +30,8 @@ def build_unknown_error(
     snapshot: RunSnapshot, platform: Platform, intent: IntentRow, found: Absent | Unknown
 ) -> ApiError:
     """Build the error of a lost or ambiguous response, after lookups found nothing."""
-    sent, answer = (
-        f"The post was sent to {platform.label} at {format_iso(intent['sent_at'])}",
-        intents.find_reply(intent),
-    )
+    sent = f"The post was sent to {platform.label} at {format_iso(intent['sent_at'])}"
+    answer = intents.find_reply(intent)
     if answer is None:
         said = f"{sent}, but no response came. It may be published."
         return _build_error(snapshot.post, snapshot.account, platform, said, found.evidence)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,7 +57,7 @@ def send(service: AppContext, request: ChatRequest) -> CallResult:
         )
     end = classify_response(reply)
     shown = redaction.remove_secrets(end.response or "", request.hidden)
-    busy = reply.status_code in (408, 429)
+    busy = reply.status_code in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
     return replace(
         end, response=shown, final=end.final and not busy, wait=_read_retry_delay(reply) if busy else end.wait
     )

@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import NamedTuple
 
 from typing_extensions import TypedDict
@@ -35,8 +36,7 @@ from socialpub.store.queries import webhooks as statements
 
 log = logging.getLogger("socialpub.webhooks")
 
-SIGNATURE_REFUSED = (401, 403)
-GONE = 410
+SIGNATURE_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 class DueDelivery(NamedTuple):
@@ -275,7 +275,7 @@ def _update_endpoint(service: AppContext, tx: Tx, endpoint: str, attempts: Seque
             is_long = sql.fetch_value(
                 statements.RECORD_FAILURE, (series[-1].error, now, now - DISABLE_AFTER_MS, endpoint)
             )
-            if any(attempt.status == GONE for attempt in series):
+            if any(attempt.status == HTTPStatus.GONE for attempt in series):
                 _disable_endpoint(service, tx, endpoint, "The receiver answered 410 (Gone).", now)
             elif is_long:
                 _disable_endpoint(service, tx, endpoint, f"Every delivery failed for 5 days. {series[-1].error}", now)
