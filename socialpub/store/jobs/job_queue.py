@@ -34,7 +34,6 @@ MEMORY_TASKS_MAX = 4  # concurrent tasks in memory: a backup, the version checks
 STORAGE_WAIT_SECONDS = 1.0
 
 _HUEY_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Huey's times have no zone
-_ClaimedJob = tuple[str, Claim]  # kind and claim
 
 
 class JobQueue(JobLeases, Huey):  # type: ignore[misc]
@@ -64,11 +63,10 @@ class JobQueue(JobLeases, Huey):  # type: ignore[misc]
         task.id = task.name  # in the log
         return task
 
-    def deserialize_task(self, data: Task | _ClaimedJob) -> Task:
+    def deserialize_task(self, data: Task | Claim) -> Task:
         if isinstance(data, Task):
             return data
-        kind, claim = data
-        return self._handlers[kind].task_class(args=(claim,), id=claim.key)
+        return self._handlers[data.kind].task_class(args=(data,), id=data.key)
 
     def execute(self, task: Task, timestamp: datetime | None = None) -> Any:
         try:
@@ -149,7 +147,7 @@ class _JobStorage(BaseStorage):  # type: ignore[misc]
         super().__init__(name)
         self.jobs, self.is_stopping = jobs, False
         self._leader, self._lock = threading.Lock(), threading.Lock()
-        self._ready: deque[_ClaimedJob] = deque()
+        self._ready: deque[Claim] = deque()
         self._tasks: list[Task] = []
         self._later: list[tuple[datetime, Task]] = []  # with the time at which it is tried again
         self._running: list[Task] = []
@@ -181,7 +179,7 @@ class _JobStorage(BaseStorage):  # type: ignore[misc]
         if is_waiting:
             self.jobs.wakeup.wake()
 
-    def dequeue(self) -> Task | _ClaimedJob | None:
+    def dequeue(self) -> Task | Claim | None:
         """Return the next claimed job or task in memory; None if the consumer stops."""
         with self._leader:
             while not self.is_stopping:
@@ -191,7 +189,7 @@ class _JobStorage(BaseStorage):  # type: ignore[misc]
                     return task
                 self._refill()
             while self._ready:  # claimed but not started: the next start frees their leases
-                _, claim = self._ready.pop()
+                claim = self._ready.pop()
                 self.jobs.leave(claim)
                 self.jobs.drop(claim)
             return None

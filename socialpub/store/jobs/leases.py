@@ -162,9 +162,6 @@ class JobLeases:
 
     # --- Holding ---
 
-    def hold(self, claim: Claim) -> None:
-        self.hold_all([claim])
-
     def hold_all(self, claims: Iterable[Claim]) -> None:
         with self._dropped:
             self._held.update((claim.key, claim) for claim in claims)
@@ -284,23 +281,19 @@ class JobLeases:
             for claim in self._add_due_times(kind, [each for each in due if each.kind == kind])
         ]
 
-    def claim(self, wanted: Iterable[Claim]) -> list[tuple[str, Claim]]:
-        """Claim the jobs that are still free; return (kind, claim) for each.
-
-        Each claim has its slots taken and its lease held.
-        """
+    def claim(self, wanted: Iterable[Claim]) -> list[Claim]:
+        """Claim the jobs that are still free. Each claim has its slots taken and its lease held."""
         entered = [claim for claim in wanted if self._enter(claim)]
         now, epoch = self.clock.now_ms(), self.epoch
-        claimed: list[tuple[str, Claim]] = []
+        claimed: list[Claim] = []
         try:
             claimed = self.database.write(lambda tx: _claim_jobs(entered, now, epoch)).result() if entered else []
         finally:
-            claimed_keys = {claim.key for _, claim in claimed}
+            claimed_keys = {claim.key for claim in claimed}
             for claim in entered:
                 if claim.key not in claimed_keys:
                     self._give_back(claim)
-        for _, claim in claimed:
-            self.hold(claim)
+        self.hold_all(claimed)
         return claimed
 
     def leave(self, claim: Claim, rest_seconds: float = 0) -> None:
@@ -372,9 +365,10 @@ def _keep_first_of_group(claims: list[Claim]) -> list[Claim]:
     return first
 
 
-def _claim_jobs(wanted: list[Claim], now: int, epoch: int) -> list[tuple[str, Claim]]:
+def _claim_jobs(wanted: list[Claim], now: int, epoch: int) -> list[Claim]:
     """Claim many jobs in two statements."""
     seen = sql.dump_json([(claim.key, claim.claims) for claim in wanted])
-    kinds: dict[str, str] = sql.load_json(sql.fetch_value(due_jobs.FIND_CLAIMABLE, (seen, now)))
-    sql.update(due_jobs.CLAIM, (now + LEASE_MS, epoch, sql.dump_json(list(kinds))))
-    return [(kinds[claim.key], replace(claim, claims=claim.claims + 1)) for claim in wanted if claim.key in kinds]
+    keys: str = sql.fetch_value(due_jobs.FIND_CLAIMABLE, (seen, now))
+    sql.update(due_jobs.CLAIM, (now + LEASE_MS, epoch, keys))
+    free = set(sql.load_json(keys))
+    return [replace(claim, claims=claim.claims + 1) for claim in wanted if claim.key in free]

@@ -18,9 +18,9 @@ FIND_NEXT_DUE = """
     FROM json_each(?1) AS known
 """
 
-# Keys and kinds of the jobs in `[[key, claims], …]` that have been neither claimed nor moved since they were read.
+# Keys of the jobs in `[[key, claims], …]` that have been neither claimed nor moved since they were read.
 FIND_CLAIMABLE = """
-    SELECT json_group_object(job.key, job.kind) FROM json_each(?1) AS wanted
+    SELECT json_group_array(job.key) FROM json_each(?1) AS wanted
     CROSS JOIN job ON job.key = wanted.value ->> 0
     WHERE job.claims = wanted.value ->> 1 AND job.visible_at <= ?2
 """

@@ -130,7 +130,7 @@ def test_reads_keep_to_a_pace_while_posts_go_out(world: RequestCast) -> None:
     assert wait_for(lambda: not service.jobs.is_busy, 30)
     assert world.alice.api.get("/v1/posts").status_code == 200
     assert asked() is None
-    service.jobs.hold(claim)
+    service.jobs.hold_all([claim])
     assert [world.alice.api.get("/v1/posts").status_code for _ in range(3)] == [200] * 3
     service.jobs.drop(claim)
     assert asked() is not None

@@ -78,9 +78,9 @@ def claimed(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> list[tuple[st
     told: list[tuple[str, str]] = []
     usual = server.service.jobs.claim
 
-    def claim(wanted: Iterable[Claim]) -> list[tuple[str, Claim]]:
+    def claim(wanted: Iterable[Claim]) -> list[Claim]:
         got = usual(wanted)
-        told.extend((kind, claim.key) for kind, claim in got)
+        told.extend((claim.kind, claim.key) for claim in got)
         return got
 
     monkeypatch.setattr(server.service.jobs, "claim", claim)
@@ -112,7 +112,7 @@ def test_due_post_gets_a_slot_while_another_kind_fills_its_own(
     jobs, me = server.service.jobs, threading.get_ident()
     monkeypatch.setattr(jobs, "paused", lambda: () if threading.get_ident() == me else NAMES)  # the workers are held
     backlog(server, kind.name)
-    taken = [claim for _ in range(3) for _, claim in jobs.claim(jobs.due(100)[0])]
+    taken = [claim for _ in range(3) for claim in jobs.claim(jobs.due(100)[0])]
     assert [claim.kind for claim in taken] == [kind.name] * kind.concurrency(server.service.runtime.settings)
     share = ShareKey("bluesky", alice.organization)
     server.service.write(lambda tx: jobs.put(tx, "publish", "due", jobs.clock.now_ms(), alice.bluesky, share)).result()

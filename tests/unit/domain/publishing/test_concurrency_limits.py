@@ -127,7 +127,7 @@ def claims(server: ProtocolServer, monkeypatch: pytest.MonkeyPatch) -> list[int]
     made: list[int] = []
     usual = server.service.jobs.claim
 
-    def claim(wanted: Iterable[Claim]) -> list[tuple[str, Claim]]:
+    def claim(wanted: Iterable[Claim]) -> list[Claim]:
         got = usual(wanted)
         made.append(len(got))
         return got
