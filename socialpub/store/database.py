@@ -16,18 +16,15 @@ from socialpub.base.runtime import Clock, SystemClock
 from socialpub.store.engine import sql
 from socialpub.store.engine.inline_reader import InlineReader
 from socialpub.store.engine.inline_reader import ReadTooLongError as ReadTooLongError
-from socialpub.store.engine.integrity import check_integrity as check_integrity
 from socialpub.store.engine.integrity import check_start as check_start
 from socialpub.store.engine.reader_pool import ReaderPool
 from socialpub.store.engine.reader_pool import current_requester as current_requester
-from socialpub.store.engine.sqlite import STORAGE_RETRY_SECONDS as STORAGE_RETRY_SECONDS
 from socialpub.store.engine.sqlite import BaseModel as BaseModel
 from socialpub.store.engine.sqlite import DbFuture as DbFuture
 from socialpub.store.engine.sqlite import failed_future, unavailable_error
 from socialpub.store.engine.sqlite import proxy as proxy
-from socialpub.store.engine.writer import DatabaseWriter
+from socialpub.store.engine.writer import DatabaseWriter, GroupWrite
 from socialpub.store.engine.writer import FencedError as FencedError
-from socialpub.store.engine.writer import GroupWrite as GroupWrite
 from socialpub.store.engine.writer import Tx as Tx
 
 T = TypeVar("T")

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from socialpub.store.database import proxy
 from socialpub.store.engine import sql
 from socialpub.store.queries import search_index
 from socialpub.store.queries.id_columns import select_number
@@ -168,7 +167,7 @@ def find_newest(query: SearchQuery, others: SqlCondition, count: int) -> list[Se
     Newest first.
     """
     condition = match_all([match_text(query.fold), others])
-    disorder = _fetch_value("SELECT disorder FROM post_search_order", ()) or 0
+    disorder = sql.fetch_value("SELECT disorder FROM post_search_order") or 0
     unindexed = _find_unindexed(get_progress().texts, condition)
     first, last = _find_number_range(query, disorder)
     candidate_count, candidates = sql.fetch_one(
@@ -179,7 +178,7 @@ def find_newest(query: SearchQuery, others: SqlCondition, count: int) -> list[Se
     if candidate_count <= CANDIDATES_MAX:
         return heapq.nlargest(count, unindexed + _check_candidates(candidates, condition))
     state = _join_state(query)
-    hits = proxy.execute_sql(
+    hits = sql.execute(
         f"SELECT {HIT_COLUMNS} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
         f"WHERE {condition.sql} AND {_MATCHES}",
         (*state.values, *condition.values, _build_match(query, _build_whole_match(query.fold)), first, last),
@@ -242,10 +241,10 @@ def _find_number_range(query: SearchQuery, disorder: int) -> tuple[int, int]:
     first, last = None, None
     if query.after is not None:
         older = (query.organization, query.after - disorder)
-        first = _fetch_value(f"{_SELECT_NUMBER} created_at < ? ORDER BY created_at DESC LIMIT 1", older)
+        first = sql.fetch_value(f"{_SELECT_NUMBER} created_at < ? ORDER BY created_at DESC LIMIT 1", older)
     if query.upto is not None:
         newer = (query.organization, query.upto + disorder)
-        last = _fetch_value(f"{_SELECT_NUMBER} created_at > ? ORDER BY created_at LIMIT 1", newer)
+        last = sql.fetch_value(f"{_SELECT_NUMBER} created_at > ? ORDER BY created_at LIMIT 1", newer)
     return first or 0, last or _NUMBER_MAX
 
 
@@ -294,8 +293,3 @@ def _quote(text: str) -> str:
 def _shorten_id(owner: str) -> str:
     """Return the indexed part of an id: its random end. Collisions only cost time."""
     return owner[-GRAM_CHARS:]
-
-
-def _fetch_value(sql: str, values: Sequence[Any]) -> int | None:
-    row = proxy.execute_sql(sql, values).fetchone()
-    return None if row is None else row[0]

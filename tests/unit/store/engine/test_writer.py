@@ -20,7 +20,9 @@ from socialpub.base.errors import ApiError
 from socialpub.store import database as db
 from socialpub.store.database import Database, FencedError, Tx
 from socialpub.store.engine import locks
+from socialpub.store.engine.integrity import check_integrity
 from socialpub.store.engine.locks import ServeLock, StartError
+from socialpub.store.engine.sqlite import STORAGE_RETRY_SECONDS
 from socialpub.store.engine.writer import GROUP_OWNER_MAX
 from socialpub.store.schema import migration
 from socialpub.store.schema.models import Instance, Organization
@@ -246,7 +248,7 @@ def test_full_disk_fails_every_waiter_and_recovers(database: Database) -> None:
         with pytest.raises(ApiError) as refused:
             answer.result()
         assert (refused.value.status, refused.value.rule) == (503, "storage.unavailable")
-        assert refused.value.retry_after == db.STORAGE_RETRY_SECONDS
+        assert refused.value.retry_after == STORAGE_RETRY_SECONDS
     assert names(database) == set()
     fault_injection.plan("")
     assert database.write(insert("one")).result() == "one"
@@ -439,7 +441,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     path = tmp_path / "socialpub.db"
     path.write_bytes(content)
     with pytest.raises(StartError, match=r"socialpub\.db"):
-        db.check_integrity(path)
+        check_integrity(path)
     with pytest.raises(StartError, match=r"socialpub\.db"):
         migration.migrate(path)
     assert path.read_bytes() == content
@@ -451,7 +453,7 @@ def test_a_file_whose_rows_name_rows_that_are_not_there_is_damaged(path: Path) -
         columns = "id, organization, name, slug, created_at, updated_at"
         connection.execute(f"INSERT INTO profile ({columns}) VALUES ('p', 'lost', 'P', 'p', 0, 0)")
     with pytest.raises(StartError, match="a row of profile refers to a missing row of organization"):
-        db.check_integrity(path)
+        check_integrity(path)
 
 
 def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
