@@ -56,10 +56,9 @@ FIND_MEDIA = f"""
 
 TOUCH_MEDIA = "UPDATE media SET used_at = ? WHERE id IN (SELECT value FROM json_each(?))"
 
-# The states are listed positively: the index of scheduled posts has their times for each state.
-
 # Times and texts of the posts since ?2 of account ?1, or of all accounts of platform ?3. Texts: also of the posts that
-# are due from then to ?4, however long ago they were accepted.
+# are due from then to ?4, however long ago they were accepted. The states of scheduled posts are listed positively, as
+# their index has their times for each state.
 _ACCOUNT_NUMBER = select_number("account", "?1")
 _ACCOUNT_NUMBERS = "(SELECT number FROM account WHERE id = ?1 UNION ALL SELECT number FROM account WHERE platform = ?3)"
 FIND_RECENT_HISTORY = f"""

@@ -114,26 +114,20 @@ DELETE_AUDIT = """
 
 # --- History, in parts: the rows after ?1 up to ?2 that are older than ?3 ------------------------------------
 
-FIND_EVENT_RANGE = """
+
+def select_range(table: str, time: str) -> str:
+    """Return the query of the next rows after a rowid: the last rowid, and the oldest time."""
+    return f"""
     SELECT max(place), min(at) FROM (
-        SELECT number AS place, created_at AS at FROM event WHERE number > ? ORDER BY number LIMIT ?
+        SELECT rowid AS place, {time} AS at FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?
     )
 """
-FIND_INTENT_RANGE = """
-    SELECT max(place), min(at) FROM (
-        SELECT rowid AS place, intent_at AS at FROM intent WHERE rowid > ? ORDER BY rowid LIMIT ?
-    )
-"""
-FIND_ATTEMPT_RANGE = """
-    SELECT max(place), min(at) FROM (
-        SELECT rowid AS place, started_at AS at FROM attempt WHERE rowid > ? ORDER BY rowid LIMIT ?
-    )
-"""
-FIND_NOTIFICATION_RANGE = """
-    SELECT max(place), min(at) FROM (
-        SELECT number AS place, created_at AS at FROM notification WHERE number > ? ORDER BY number LIMIT ?
-    )
-"""
+
+
+FIND_EVENT_RANGE = select_range("event", "created_at")
+FIND_INTENT_RANGE = select_range("intent", "intent_at")
+FIND_ATTEMPT_RANGE = select_range("attempt", "started_at")
+FIND_NOTIFICATION_RANGE = select_range("notification", "created_at")
 _IS_EXPIRED_DELIVERY = """event > ?1 AND event <= ?2 AND created_at < ?3
     AND (status <> 'pending' OR endpoint IN (SELECT id FROM webhook_endpoint WHERE deleted_at IS NOT NULL))"""
 DELETE_WEBHOOK_ATTEMPTS = (

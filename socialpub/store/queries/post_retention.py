@@ -4,7 +4,7 @@ They are found from the oldest end of each table, and deleted by their keys.
 """
 
 from socialpub.store.queries.id_columns import select_number
-from socialpub.store.queries.maintenance import IS_OPEN
+from socialpub.store.queries.maintenance import IS_OPEN, select_range
 
 # --- Posts ----------------------------------------------------------------------------------------------------------
 
@@ -14,11 +14,7 @@ FIND_OLD_EVENTS = """
         SELECT post, created_at AS at FROM event WHERE number > 0 ORDER BY number LIMIT ?2
     )
 """
-FIND_POST_RANGE = """
-    SELECT max(place), min(at) FROM (
-        SELECT number AS place, created_at AS at FROM post WHERE number > ? ORDER BY number LIMIT ?
-    )
-"""
+FIND_POST_RANGE = select_range("post", "created_at")
 # A batch stays if one of its posts is newer than ?1, open, has an unknown outcome, has an event (?2, JSON), or is the
 # newest of all, whose number the next post would reuse.
 _IS_RETAINED = f"""

@@ -8,11 +8,12 @@ from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN, IS_WAITING_PIEC
 COUNT_MAX = 1000  # larger counts are reported as this number
 ACCOUNT_NAME = "coalesce(account.display_name, account.platform_account_id)"
 
+_POST_DUE_AT = DUE_AT.replace("created_at", "post.created_at")  # `account` has this column too
 FIND_NEXT_DUE = f"""
-    SELECT post.id, post.platform, {ACCOUNT_NAME}, {DUE_AT.replace("created_at", "post.created_at")} FROM post
+    SELECT post.id, post.platform, {ACCOUNT_NAME}, {_POST_DUE_AT} FROM post
     CROSS JOIN account ON account.number = post.account
-    WHERE {IS_OPEN.replace("status", "post.status")} AND {DUE_AT.replace("created_at", "post.created_at")} > ?1
-    ORDER BY {DUE_AT.replace("created_at", "post.created_at")} LIMIT ?2
+    WHERE {IS_OPEN.replace("status", "post.status")} AND {_POST_DUE_AT} > ?1
+    ORDER BY {_POST_DUE_AT} LIMIT ?2
 """
 # The number of posts that have not started and were due before a time, and the first due time.
 COUNT_OVERDUE = f"""

@@ -12,9 +12,8 @@ def select_within(accounts: str) -> str:
     return f"accounts IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_each(accounts) WHERE value NOT IN ({listed}))"
 
 
-# The receivers of an event: endpoints and channels of its organization (or profile, or accounts) that want its type.
 def select_receivers(organization: str) -> str:
-    """Return the subquery of the endpoints and channels of an organization, a parameter."""
+    """Return the subquery of the active endpoints and channels of an organization."""
     return f"""
     SELECT id, profile, accounts, events, 0 AS is_channel FROM webhook_endpoint
     WHERE organization = {organization} AND active AND deleted_at IS NULL
