@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import peewee
@@ -26,26 +27,16 @@ def migrate(path: Path, *, keep: int = 0) -> tuple[str | None, str | None, list[
     such copies are kept (`upgrade_backup.py`); 0: no copy. Each file of `migrations/` is applied in one transaction
     with its record. Raise StartError for a file that is no database, is damaged, or was written by a newer socialpub.
     """
-    with contextlib.closing(open_lock(get_write_lock_path(path))) as lock, hold(lock):
-        database = make_peewee_database(path)
-        try:
-            private_files.create_if_missing(path)
-            database.connect()
-            runner = Runner(database, str(find_shipped_directory("migrations")))
-            before = _find_newest(runner)
-            _refuse_newer(path, runner)
-            upgrade_backup.remove_leftovers(path)
-            if keep and before and (first := _find_first_missing(runner)):
-                upgrade_backup.create(path, first, keep)
-            applied = runner.up()
-            after = _find_newest(runner)
-            if applied:
-                log.info("%s: migrations applied: %d, from %s to %s", path, len(applied), before or "nothing", after)
-            return before, after, applied
-        except (peewee.DatabaseError, sqlite3.DatabaseError, OSError) as error:
-            raise unusable_error(path, error) from error
-        finally:
-            database.close()
+    with contextlib.closing(open_lock(get_write_lock_path(path))) as lock, hold(lock), _open_runner(path) as runner:
+        before = _find_newest(runner)
+        upgrade_backup.remove_leftovers(path)
+        if keep and before and (first := _find_first_missing(runner)):
+            upgrade_backup.create(path, first, keep)
+        applied = runner.up()
+        after = _find_newest(runner)
+        if applied:
+            log.info("%s: migrations applied: %d, from %s to %s", path, len(applied), before or "nothing", after)
+        return before, after, applied
 
 
 def count_missing(path: Path) -> int:
@@ -58,13 +49,21 @@ def count_migrations(path: Path) -> tuple[int, int]:
 
     Raise StartError as `migrate` does.
     """
+    with _open_runner(path) as runner:
+        missing = [migration.applied is None for migration in runner.status()]
+        return missing.count(False), missing.count(True)
+
+
+@contextlib.contextmanager
+def _open_runner(path: Path) -> Iterator[Runner]:
+    """Open a file, or create it. Raise StartError as `migrate` does."""
     database = make_peewee_database(path)
     try:
+        private_files.create_if_missing(path)
         database.connect()
         runner = Runner(database, str(find_shipped_directory("migrations")))
         _refuse_newer(path, runner)
-        missing = [migration.applied is None for migration in runner.status()]
-        return missing.count(False), missing.count(True)
+        yield runner
     except (peewee.DatabaseError, sqlite3.DatabaseError, OSError) as error:
         raise unusable_error(path, error) from error
     finally:
