@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from socialpub.base.security import private_files
 from socialpub.base.system import os_errors
 from socialpub.store.database import Database
 from socialpub.store.engine.locks import damaged_error, unusable_error
 from socialpub.store.engine.sqlite import proxy
 from socialpub.store.queries import encrypted_columns
-from socialpub.store.schema import upgrade_backup
-from socialpub.store.schema.upgrade_backup import ProgressCallback
-from socialpub.store.schema.upgrade_backup import checkpoint as checkpoint
 
 T = TypeVar("T")
+PAGES = 2048  # copied between two progress reports
+ProgressCallback = Callable[[int, int], None]
+"""Called with the numbers of pages that are done, and in total."""
 _MEDIA_HASHES = "SELECT DISTINCT sha256 FROM media WHERE deleted_at IS NULL"
 
 
@@ -86,9 +87,20 @@ def read_media_hashes(path: Path) -> set[str]:
         return find_media_hashes(connection)
 
 
-def copy(connection: sqlite3.Connection, target: Path, report: ProgressCallback) -> None:
+def copy(source: sqlite3.Connection, target: Path, report: ProgressCallback = lambda done, total: None) -> None:
     """Copy the snapshot of a connection to a file, which starts paused."""
-    upgrade_backup.copy(connection, target, report)
+    private_files.create_if_missing(target)
+    with contextlib.closing(sqlite3.connect(target)) as copied:
+        source.backup(copied, pages=PAGES, progress=lambda _, left, total: report(total - left, total))
+        copied.execute("PRAGMA journal_mode = delete")
+        copied.execute("UPDATE instance SET paused = 'restored', moved = NULL")  # a copy is not the moved server
+        copied.commit()
+
+
+def checkpoint(path: Path) -> None:
+    """Checkpoint a file that is not open, and remove its WAL."""
+    with contextlib.closing(sqlite3.connect(path)) as found:
+        found.execute("PRAGMA journal_mode = delete")
 
 
 def read_newest_migration(path: Path) -> str:

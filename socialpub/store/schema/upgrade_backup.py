@@ -11,37 +11,17 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 from socialpub.base import fault_injection
-from socialpub.base.security import private_files
 from socialpub.base.system import directories
 from socialpub.store.engine.integrity import check_integrity
 from socialpub.store.engine.locks import StartError, list_files, remove_files, unusable_error
+from socialpub.store.schema import snapshot
 
 log = logging.getLogger("socialpub.store")
 
-PAGES = 2048  # copied between two progress reports
 SPARE_BYTES = 16 * 1024 * 1024
-ProgressCallback = Callable[[int, int], None]
-"""Called with the numbers of pages that are done, and in total."""
-
-
-def copy(source: sqlite3.Connection, target: Path, report: ProgressCallback = lambda done, total: None) -> None:
-    """Copy the snapshot of a connection to a file, which starts paused."""
-    private_files.create_if_missing(target)
-    with contextlib.closing(sqlite3.connect(target)) as copied:
-        source.backup(copied, pages=PAGES, progress=lambda _, left, total: report(total - left, total))
-        copied.execute("PRAGMA journal_mode = delete")
-        copied.execute("UPDATE instance SET paused = 'restored', moved = NULL")  # a copy is not the moved server
-        copied.commit()
-
-
-def checkpoint(path: Path) -> None:
-    """Checkpoint a file that is not open, and remove its WAL."""
-    with contextlib.closing(sqlite3.connect(path)) as found:
-        found.execute("PRAGMA journal_mode = delete")
 
 
 def create(database: Path, first: str, limit: int) -> None:
@@ -117,10 +97,10 @@ def _make_copy(real: Path, part: Path) -> None:
     """Make a complete and synced copy; raise StartError if it is not intact."""
     remove_files(part)
     with contextlib.closing(sqlite3.connect(real)) as source:
-        copy(source, part)
+        snapshot.copy(source, part)
     fault_injection.hit("upgrade.part")
     check_integrity(part)
-    checkpoint(part)
+    snapshot.checkpoint(part)
     with part.open("rb") as file:
         os.fsync(file.fileno())
 
