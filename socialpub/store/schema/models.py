@@ -26,7 +26,7 @@ from peewee import (
 from socialpub.store.database import BaseModel
 from socialpub.store.engine.id_fields import SurrogateKeyField, UuidField
 from socialpub.store.engine.locks import StartError
-from socialpub.store.jobs.leases import Job
+from socialpub.store.jobs.leases import Job as Job  # one of TABLES
 from socialpub.store.queries import events
 from socialpub.store.queries.id_columns import select_column
 from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN, NAMES_MEDIA
@@ -952,47 +952,7 @@ def _select_by_id(model: Any) -> tuple[str, tuple[Any, ...]]:
 
 # --- All tables ------------------------------------------------------------------------------------------------------
 
-TABLES = (
-    Job,
-    Instance,
-    Organization,
-    Profile,
-    User,
-    Session,
-    Device,
-    RecoveryCode,
-    Invitation,
-    RemovedUser,
-    ApiKey,
-    OAuthClient,
-    AuthorizationCode,
-    Account,
-    PlatformApp,
-    ConnectAttempt,
-    Media,
-    Batch,
-    ExternalId,
-    PlanToken,
-    Post,
-    PostDraft,
-    PostDraftMedia,
-    Attempt,
-    Intent,
-    Event,
-    WebhookEndpoint,
-    WebhookDelivery,
-    WebhookAttempt,
-    NotificationChannel,
-    Notification,
-    IdempotencyRecord,
-    UnacknowledgedRequest,
-    Usage,
-    Subscription,
-    BillingWebhook,
-    VersionNotice,
-    VersionCheck,
-    AuditEntry,
-)
+TABLES: tuple[type[BaseModel], ...] = tuple(BaseModel.__subclasses__())  # in the order of their definition
 
 
 def check_columns(path: Path) -> None:
