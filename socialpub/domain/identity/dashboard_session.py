@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from socialpub.base.errors import ApiError
 from socialpub.base.time_zones import list_zones
-from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
+from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.named_values import NamedValues
 from socialpub.domain.organizations import profiles
@@ -82,7 +82,7 @@ def set_zone(tx: Tx, who: Actor, zone: str | None) -> ActionResult:
     if zone is not None and zone not in list_zones():
         raise ApiError("validation_failed", "There is no such time zone.")
     User.update(zone=zone).where(who.scope.user_filter).execute()
-    return _build_result(who)
+    return ActionResult({}, subject=who.scope.user)
 
 
 def load_views(scope: Scope) -> dict[str, str]:
@@ -95,16 +95,11 @@ def save_view(tx: Tx, who: Actor, name: str, query: str) -> ActionResult:
     """Save a query under a name; an empty one deletes the view. Raises ApiError beyond limits."""
     saved = VIEWS.change(load_views(who.scope), name, query)
     User.update(views=saved).where(who.scope.user_filter).execute()
-    return _build_result(who)
+    return ActionResult({}, subject=who.scope.user)
 
 
 def select_profile(tx: Tx, who: Actor, profile: str | None) -> ActionResult:
     """Select a profile for this session; None: all. Raises ApiError `not_found`."""
     profiles.check_profile(Scope(who.scope.organization), profile)
     Session.update(profile=profile).where(Session.id == who.scope.session).execute()
-    return _build_result(who)
-
-
-def _build_result(who: Actor) -> ActionResult:
-    nothing: ActionBody = {}
-    return ActionResult(nothing, subject=who.scope.user)
+    return ActionResult({}, subject=who.scope.user)

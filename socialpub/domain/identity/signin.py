@@ -135,10 +135,7 @@ async def start(
     """
     account = email.strip().lower()[:320]
     known = await service.read(lambda: _load_login(service, account, cookie))
-    names = _list_throttle_names(account, address, known.device)
-    await asyncio.get_running_loop().run_in_executor(
-        users.HASHING_POOL, _verify_password, throttle, names, known.stored, password
-    )
+    await _verify_password(throttle, _list_throttle_names(account, address, known.device), known.stored, password)
     pending = PendingSecondFactor(known.user, crypto.digest(known.stored or ""))
     if known.wants_code:
         return pending
@@ -211,9 +208,7 @@ async def _reauthenticate(throttle: LoginThrottle, proof: _Reauthentication, pas
         raise rule_error("session.proof")
     names = _list_throttle_names(proof.account, address, proof.device)
     try:
-        await asyncio.get_running_loop().run_in_executor(
-            users.HASHING_POOL, _verify_password, throttle, names, proof.stored, password
-        )
+        await _verify_password(throttle, names, proof.stored, password)
     except ApiError as error:
         if error.code != "unauthenticated":
             raise
@@ -281,15 +276,19 @@ def _list_throttle_names(account: str, address: str, device: str | None) -> tupl
     return ("pair", pair), ("account", crypto.digest(account)), ("address", address[:64])
 
 
-def _verify_password(
+async def _verify_password(
     throttle: LoginThrottle, names: tuple[ThrottleName, ...], stored: str | None, password: str
 ) -> None:
-    """Raise ApiError unless the password matches. Counted here, so a burst is throttled too."""
-    _count_guess(throttle, *names)
-    is_right = users.verify_password(stored, password)
-    if stored is None or not is_right:
-        raise _build_refused_error()
-    throttle.accept(*names)
+    """Raise ApiError unless the password matches."""
+
+    def verify() -> None:
+        _count_guess(throttle, *names)  # in the pool, so that the queued guesses of a burst are throttled too
+        is_right = users.verify_password(stored, password)
+        if stored is None or not is_right:
+            raise _build_refused_error()
+        throttle.accept(*names)
+
+    await asyncio.get_running_loop().run_in_executor(users.HASHING_POOL, verify)
 
 
 def _count_guess(throttle: LoginThrottle, *names: ThrottleName) -> None:

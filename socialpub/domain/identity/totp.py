@@ -86,8 +86,7 @@ def reset(tx: Tx, who: Actor, email: str) -> SecondFactorUserBody:
     if row is None:
         raise ApiError("not_found", "There is no user with this e-mail address.")
     delete(tx, row[0])
-    body: SecondFactorUserBody = {"id": row[0], "email": row[1]}
-    return body
+    return {"id": row[0], "email": row[1]}
 
 
 def delete(tx: Tx, user: str) -> None:
