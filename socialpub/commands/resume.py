@@ -31,7 +31,7 @@ def resume(options: CommandOptions) -> dict[str, Any]:
                 with printing():
                     print(*_describe_overdue(publish, skip), sep="\n")
             raise CommandRefusedError(_RESTORED_TEXT)
-        _fail(service, skip)
+        recovery.fail_posts(service, skip)
         actions.perform_sync(make_actor(options, service), recovery.end_pause, reason)
         options.sentences = [
             *_describe_overdue(publish, skip),
@@ -60,11 +60,6 @@ def _split_overdue(
     return [row for row in late if overdue_rule.get_due_time(row) >= ends], [
         row for row in late if overdue_rule.get_due_time(row) < ends
     ]
-
-
-def _fail(service: AppContext, rows: list[overdue_rule.DuePost]) -> None:
-    for start in range(0, len(rows), recovery.WRITE_BATCH):
-        recovery.fail_posts(service, rows[start : start + recovery.WRITE_BATCH])
 
 
 def _describe_overdue(publish: list[overdue_rule.DuePost], skip: list[overdue_rule.DuePost]) -> list[str]:

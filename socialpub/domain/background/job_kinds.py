@@ -20,7 +20,7 @@ from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, DueTimesReader
 from socialpub.store.queries import due_jobs
 
-LATE_MS = 10_000
+LATE_MS = 10_000  # a job that runs this long after its due time is late
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,7 @@ class JobKind:
     due: DueTimesReader | None = None
     """Reader of the due times of jobs, by key."""
     late_spacing: Callable[[Settings], float] = lambda _: 0.0
-    """Seconds that a serial group pauses after a call of a job that ran more than `late_ms` after its due time."""
-    late_ms: int = LATE_MS
-
-    def is_late(self, service: AppContext, claim: Claim) -> bool:
-        """Return whether a job runs more than `late_ms` after its due time."""
-        return claim.due_at is not None and service.now_ms - claim.due_at > self.late_ms
+    """Seconds that a serial group pauses after a call of a late job."""
 
 
 def _run_publish(context: JobContext, claim: Claim, done: RunDone) -> None:
@@ -67,14 +62,6 @@ def _run_publish(context: JobContext, claim: Claim, done: RunDone) -> None:
     except RuntimeError:  # no thread available
         done(False)
         raise
-
-
-def _run_response_completion(context: JobContext, claim: Claim) -> None:
-    recovery.complete_response(context.service, claim)
-
-
-def _run_cancel(context: JobContext, claim: Claim) -> None:
-    accounts.run_cancel_job(context.service, claim, context.stopping)
 
 
 def _run_in_worker(run: Callable[[JobContext, Claim], None]) -> Callable[[JobContext, Claim, RunDone], None]:
@@ -110,14 +97,14 @@ JOB_KINDS: tuple[JobKind, ...] = (
     ),
     JobKind(
         "answer",
-        run=_run_in_worker(_run_response_completion),
+        run=_run_in_worker(lambda context, claim: recovery.complete_response(context.service, claim)),
         concurrency=lambda settings: 2,
         pausable=False,
         sweep=recovery.enqueue_interrupted,
     ),
     JobKind(
         "cancel",
-        run=_run_in_worker(_run_cancel),
+        run=_run_in_worker(lambda context, claim: accounts.run_cancel_job(context.service, claim, context.stopping)),
         concurrency=lambda settings: 2,
         pausable=False,
     ),

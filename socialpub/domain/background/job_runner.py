@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from socialpub.domain.background.job_kinds import JOB_KINDS, JobContext, JobKind
+from socialpub.domain.background.job_kinds import JOB_KINDS, LATE_MS, JobContext, JobKind
 from socialpub.domain.context import upstreams
 from socialpub.domain.publishing import immediate_batch
 from socialpub.store.jobs.job_queue import MEMORY_TASKS_MAX
@@ -67,10 +67,11 @@ class JobRunner:
                     self._jobs.drop(claim)
 
     def _build_handler(self, kind: JobKind) -> Callable[[Claim], None]:
-        settings = self._context.service.runtime.settings
+        service = self._context.service
 
         def handle(claim: Claim) -> None:
-            pause = kind.late_spacing(settings) if kind.is_late(self._context.service, claim) else 0.0
+            is_late = claim.due_at is not None and service.now_ms - claim.due_at > LATE_MS
+            pause = kind.late_spacing(service.runtime.settings) if is_late else 0.0
             kind.run(self._context, claim, lambda sent: self._release(claim, pause if sent else 0.0))
 
         return handle

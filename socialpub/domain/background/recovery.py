@@ -50,13 +50,7 @@ def recover(service: AppContext) -> None:
 
     service.write(free).result()
     fault_injection.hit("recover.mid")
-    _enqueue_completions(service)
-
-
-def _enqueue_completions(service: AppContext, within_ms: int = 0) -> None:
-    """Enqueue interrupted responses of requests older than `within_ms`."""
-    for batch in service.read(lambda: _list_interrupted(service.now_ms, within_ms)).result():
-        _enqueue(service, "answer", f"answer:{batch}", service.now_ms)
+    enqueue_interrupted(service, older_ms=0)
 
 
 def retry_unstored_responses(service: AppContext) -> None:
@@ -136,8 +130,7 @@ def fail_overdue(service: AppContext) -> int:
     held = {claim.key for claim in service.jobs.held()}
     found = service.read(lambda: overdue_rule.list_overdue(overdue_rule.get_cutoff(service))).result()
     rows = [row for row in found if row["id"] not in held]
-    for start in range(0, len(rows), WRITE_BATCH):
-        fail_posts(service, rows[start : start + WRITE_BATCH])
+    fail_posts(service, rows)
     return len(rows)
 
 
@@ -194,16 +187,14 @@ def may_resume(scope: Scope) -> bool:
 
 
 def fail_posts(service: AppContext, rows: Sequence[overdue_rule.DuePost]) -> None:
-    def fail(tx: Tx) -> None:
-        for row in rows:
+    """Fail overdue posts, WRITE_BATCH per transaction."""
+
+    def fail(tx: Tx, batch: Sequence[overdue_rule.DuePost]) -> None:
+        for row in batch:
             transactions.fail_overdue(service, tx, row)
 
-    service.write(fail).result()
-
-
-def _list_interrupted(now: int, within_ms: int) -> list[str]:
-    """List batches whose response is missing and that have no job to complete it."""
-    return [batch for (batch,) in sql.fetch_all(maintenance.FIND_INTERRUPTED_REQUESTS, (now, within_ms))]
+    for start in range(0, len(rows), WRITE_BATCH):
+        service.write(functools.partial(fail, batch=rows[start : start + WRITE_BATCH])).result()
 
 
 def complete_response(service: AppContext, claim: Claim) -> None:
@@ -236,6 +227,8 @@ def enqueue_lost_posts(service: AppContext) -> None:
         _enqueue(service, "publish", post, due, account)
 
 
-def enqueue_interrupted(service: AppContext) -> None:
-    """Enqueue the responses that have been missing for INTERRUPTED_MS."""
-    _enqueue_completions(service, INTERRUPTED_MS)
+def enqueue_interrupted(service: AppContext, older_ms: int = INTERRUPTED_MS) -> None:
+    """Enqueue the missing responses of requests that are at least `older_ms` old."""
+    bounds = (service.now_ms, older_ms)
+    for (batch,) in service.read(lambda: sql.fetch_all(maintenance.FIND_INTERRUPTED_REQUESTS, bounds)).result():
+        _enqueue(service, "answer", f"answer:{batch}", service.now_ms)
