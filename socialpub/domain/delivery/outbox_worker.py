@@ -13,10 +13,10 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.concurrency.fair_executor import NO_SHARE_KEY, ShareKey
 from socialpub.base.errors import ApiError
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.delivery.attempts import OutboundAttempt
@@ -46,21 +46,18 @@ class DeliveryTask:
 class DueTasks:
     """Due tasks of a receiver, and the time of the next ones."""
 
-    share: ShareKey = field(default_factory=lambda: ShareKey("", ""))
+    share: ShareKey = NO_SHARE_KEY
     due: Sequence[DeliveryTask] = ()
     next_at: int | None = None
 
 
 class Outbox(Protocol):
-    """Kind of receivers with their pending tasks. The first two methods run on a reader."""
+    """Kind of receivers with their pending tasks. The methods `find_...` run on a reader."""
 
-    @property
-    def prefix(self) -> str:
-        """Prefix of its receivers' ids."""
-
-    @property
-    def sends_during_pause(self) -> bool:
-        """True if some tasks are sent during a pause; `find_due` then returns only those."""
+    prefix: str
+    """Prefix of its receivers' ids."""
+    sends_during_pause: bool
+    """Whether some tasks are sent during a pause; `find_due` then returns only those."""
 
     def find_next_due(self, service: AppContext) -> list[tuple[str, int]]:
         """List receivers with pending tasks, and when the first is due."""
@@ -70,10 +67,9 @@ class Outbox(Protocol):
     ) -> DueTasks:
         """Find up to `limit` due tasks except the `excluded`, in progress now; none if disabled."""
 
-    @property
     def record(
-        self,
-    ) -> Callable[[AppContext, Tx, str, Sequence[tuple[DeliveryTask, OutboundAttempt]]], list[int | None]]:
+        self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
+    ) -> list[int | None]:
         """Record the results of calls; return when each is retried, or None."""
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 from email.utils import formatdate
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import rule_error
@@ -15,9 +14,6 @@ from socialpub.base.observability import redaction
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.delivery.attempts import RESPONSE_BYTES_MAX, CallResult
 from socialpub.domain.delivery.notifications.message_texts import Message
-
-if TYPE_CHECKING:
-    from socialpub.base.smtp import SmtpServer
 
 SENDER_NAME = "socialpub"
 
@@ -32,18 +28,19 @@ def send(service: AppContext, to: str, message: Message, reference: str) -> Call
     """Submit a message and return the result. `reference` is the same for every attempt."""
     from socialpub.base import smtp as mail
 
-    runtime, settings = service.runtime, service.runtime.settings
-    if not settings.smtp.host:
+    runtime, smtp = service.runtime, service.runtime.settings.smtp
+    if not smtp.host:
         return CallResult(error="This server has no mail server in its settings.", name="smtp_settings")
+    login, ehlo_name = (smtp.username, smtp.password), _ehlo_name(service.base_url)
     submission = mail.send_message(
-        _build_server(service),
+        mail.SmtpServer(smtp.host, smtp.port, smtp.security, *login, smtp.ca_file, ehlo_name),
         runtime.resolver,
-        settings.smtp.sender,
+        smtp.sender,
         to,
         build_message(service, to, message, reference),
-        deadline=settings.webhooks.timeout,
+        deadline=runtime.settings.webhooks.timeout,
     )
-    response = redaction.remove_secrets(submission.reply, (settings.smtp.password,))[:RESPONSE_BYTES_MAX]
+    response = redaction.remove_secrets(submission.reply, (smtp.password,))[:RESPONSE_BYTES_MAX]
     return CallResult(submission.code, submission.error, submission.kind, submission.final, response or None)
 
 
@@ -62,14 +59,6 @@ def build_message(service: AppContext, to: str, message: Message, reference: str
     mailed["Auto-Submitted"] = "auto-generated"  # RFC 3834: suppresses automatic replies
     mailed.set_content("\n\n".join((message.text, "\n".join(message.links))) + "\n", cte="quoted-printable")
     return mailed.as_bytes()
-
-
-def _build_server(service: AppContext) -> SmtpServer:
-    from socialpub.base import smtp as mail
-
-    smtp = service.runtime.settings.smtp
-    login = (smtp.username, smtp.password)
-    return mail.SmtpServer(smtp.host, smtp.port, smtp.security, *login, smtp.ca_file, _ehlo_name(service.base_url))
 
 
 def _ehlo_name(base_url: str) -> str:

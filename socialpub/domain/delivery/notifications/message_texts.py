@@ -179,7 +179,7 @@ _PAUSE_REASONS = {
 }
 
 SAMPLE_TEMPLATE = MessageTemplate(
-    "Test message", "This is a test. You will get messages about your organization's posts and accounts here.", ""
+    "Test message", "This is a test. You will get messages about your organization's posts and accounts here."
 )
 
 
@@ -258,12 +258,9 @@ def _build_values(context: MessageContext) -> Mapping[str, str]:
         "remediation": _shorten(_get_error(context).get("remediation", ""), REASON_MAX),
     }
     if context.type == PAUSED_TYPE:
-        known |= _build_pause_values(str(data.get("reason")))
+        reason = str(data.get("reason"))
+        known |= {"reason": _PAUSE_REASONS.get(reason, ""), "command": instance.get_resume_command(reason)}
     return shown | known | (_build_draft_values(data) if context.type.startswith("draft.") else {})
-
-
-def _build_pause_values(reason: str) -> dict[str, str]:
-    return {"reason": _PAUSE_REASONS.get(reason, ""), "command": instance.get_resume_command(reason)}
 
 
 _UNNAMED_AUTHORS = {"user": "A former member", "key": "An API key", "link": "The person with the approval link"}

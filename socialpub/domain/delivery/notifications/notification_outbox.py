@@ -81,12 +81,11 @@ def send(
     return run_timed(service, reference, run)
 
 
-@dataclass(frozen=True)
 class NotificationOutbox:
     """Notification outbox; it stays open during a pause, to report the pause."""
 
-    prefix: str = channels.PREFIX
-    sends_during_pause: bool = True
+    prefix = channels.PREFIX
+    sends_during_pause = True
 
     def find_next_due(self, service: AppContext) -> list[tuple[str, int]]:
         """Implement `Outbox`."""

@@ -95,14 +95,6 @@ class EndpointTarget:
 # --- One call ----------------------------------------------------------------------------------------------------
 
 
-def load_active_target(service: AppContext, endpoint: str) -> EndpointTarget | None:
-    """Load an active endpoint; None otherwise."""
-    row = sql.fetch_one(statements.FIND_ENDPOINT, (endpoint,))
-    if row is None:
-        return None
-    return decrypt_target(service, sql.to_row(EndpointColumns, row))
-
-
 def decrypt_target(service: AppContext, row: EndpointColumns) -> EndpointTarget:
     """Decrypt an endpoint's secrets."""
     secrets = [endpoints.decrypt_secret(service, row["id"], row["secret"])]
@@ -169,12 +161,11 @@ def _send_signed(
 # --- Outbox ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class WebhookOutbox:
     """Webhook outbox; events of one post are sent in order."""
 
-    prefix: str = endpoints.PREFIX
-    sends_during_pause: bool = False
+    prefix = endpoints.PREFIX
+    sends_during_pause = False
 
     def find_next_due(self, service: AppContext) -> list[tuple[str, int]]:
         """Implement `Outbox`."""
@@ -184,9 +175,10 @@ class WebhookOutbox:
         self, service: AppContext, receiver: str, limit: int, excluded: Collection[int], *, is_paused: bool
     ) -> DueTasks:
         """Implement `Outbox`."""
-        to, now = load_active_target(service, receiver), service.now_ms
-        if to is None:
+        row, now = sql.fetch_one(statements.FIND_ENDPOINT, (receiver,)), service.now_ms
+        if row is None:
             return DueTasks()
+        to = decrypt_target(service, sql.to_row(EndpointColumns, row))
         due = sql.fetch_value(statements.FIND_DUE, (receiver, now, limit, sql.dump_json(list(excluded))))
         return DueTasks(
             to.share,
