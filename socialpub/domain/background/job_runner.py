@@ -36,8 +36,8 @@ class JobRunner:
 
     def start(self) -> None:
         settings = self._context.service.runtime.settings
-        taken = MEMORY_TASKS_MAX + sum(kind.concurrency(settings) for kind in JOB_KINDS if kind.waits)
-        self._consumer = self._jobs.create_consumer(workers=taken + 1)
+        occupied = MEMORY_TASKS_MAX + sum(kind.concurrency(settings) for kind in JOB_KINDS if kind.waits)
+        self._consumer = self._jobs.create_consumer(workers=occupied + 1)
         self._consumer.start()
 
     def stop(self, seconds: float) -> None:
@@ -49,7 +49,7 @@ class JobRunner:
             self._consumer.stop(graceful=True)
         self._jobs.wait_until_idle(deadline - clock.monotonic())
 
-    def publish_now(self, claims: Sequence[Claim], taken: immediate_batch.ClaimedPosts) -> None:
+    def publish_now(self, claims: Sequence[Claim], claimed: immediate_batch.ClaimedPosts) -> None:
         """Publish the posts of an immediate batch in parallel, those of one account in sequence."""
         service = self._context.service
         groups: dict[str, list[Claim]] = {}
@@ -57,12 +57,12 @@ class JobRunner:
             groups.setdefault(claim.lane, []).append(claim)
         for group in groups.values():
             try:
-                targets = immediate_batch.AccountSequence(service, self._context.fetched, group, taken)
+                targets = immediate_batch.AccountSequence(service, self._context.fetched, group, claimed)
                 upstreams.choose_executor(service, group[0].share).enter_for(group[0].share, targets.start)
             except RuntimeError:  # the server stops: the jobs become due when their leases expire
                 log.exception("an immediate batch could not be started; it is retried within a minute")
                 for claim in group:
-                    if claim.key in taken:
+                    if claim.key in claimed:
                         self._jobs.groups.leave(claim.lane)
                     self._jobs.drop(claim)
 

@@ -110,11 +110,11 @@ def _list_delayed(after: str, now: int) -> list[str]:
 
 
 def _bring_forward(tx: Tx, *, keys: list[str], by_ms: int, now: int) -> None:
-    def sooner(column: Any) -> Any:
+    def bring_forward(column: Any) -> Any:
         return fn.MAX(now, column - by_ms)  # now, if the delay began before the clock was set ahead
 
-    Job.update(visible_at=sooner(Job.visible_at)).where(Job.key.in_(keys)).execute()
-    Post.update(next_attempt_at=sooner(Post.next_attempt_at), due_at=sooner(Post.due_at)).where(
+    Job.update(visible_at=bring_forward(Job.visible_at)).where(Job.key.in_(keys)).execute()
+    Post.update(next_attempt_at=bring_forward(Post.next_attempt_at), due_at=bring_forward(Post.due_at)).where(
         Post.id.in_(keys), Post.status.in_(["validated", "publishing"])
     ).execute()
 

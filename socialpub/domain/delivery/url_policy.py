@@ -40,8 +40,8 @@ async def check_address(service: AppContext, organization: str, url: str) -> Non
     parts, policy = urlsplit(url), service.runtime.webhook_policy
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        asked = resolver_executor.submit_for(ShareKey(host, organization), policy.resolver, host, port)
-        found = await asyncio.wait_for(asyncio.wrap_future(asked), LOOKUP_SECONDS)
+        lookup = resolver_executor.submit_for(ShareKey(host, organization), policy.resolver, host, port)
+        found = await asyncio.wait_for(asyncio.wrap_future(lookup), LOOKUP_SECONDS)
     except (OSError, UnicodeError, TimeoutError):
         return
     if not all(policy.may_connect(host, address, port) for address in found):

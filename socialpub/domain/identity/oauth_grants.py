@@ -61,7 +61,7 @@ class UsedCodeError(Exception):
 
 
 class RegisteredClient(TypedDict):
-    """Answer to a registration (RFC 7591)."""
+    """Response to a registration (RFC 7591)."""
 
     client_id: str
     client_id_issued_at: int
@@ -127,8 +127,8 @@ def register(tx: Tx, who: Actor, request: ClientRequest) -> ActionResult:
 def _make_room(tx: Tx) -> None:
     if OAuthClient.select().count() < CLIENTS_MAX:
         return
-    strangers = OAuthClient.select(OAuthClient.id).where(OAuthClient.approved_at.is_null())
-    oldest = strangers.order_by(OAuthClient.created_at, OAuthClient.id).limit(1).scalar()
+    unapproved = OAuthClient.select(OAuthClient.id).where(OAuthClient.approved_at.is_null())
+    oldest = unapproved.order_by(OAuthClient.created_at, OAuthClient.id).limit(1).scalar()
     if oldest is None:
         raise OAuthError("temporarily_unavailable", f"{CLIENTS_MAX} clients are registered here.", 503)
     OAuthClient.delete().where(OAuthClient.id == oldest).execute()

@@ -75,9 +75,9 @@ def claim_posts(
     """
     started = [claim for _, claims in accepted for claim in claims if claim.key in inserted]
     snapshots = run.claim_posts(service, tx, started, inserted) if started else []
-    taken = {claim.key: snapshot for claim, snapshot in zip(started, snapshots, strict=True)}
+    claimed = {claim.key: snapshot for claim, snapshot in zip(started, snapshots, strict=True)}
     for immediate, claims in accepted:
-        own = {claim.key: taken[claim.key] for claim in claims if claim.key in taken}
+        own = {claim.key: claimed[claim.key] for claim in claims if claim.key in claimed}
         tx.after_commit(functools.partial(immediate.start, claims, own))
 
 
@@ -89,9 +89,9 @@ class AccountSequence:
     """
 
     def __init__(
-        self, service: AppContext, fetched: library.BatchMediaCache, claims: Sequence[Claim], taken: ClaimedPosts
+        self, service: AppContext, fetched: library.BatchMediaCache, claims: Sequence[Claim], claimed: ClaimedPosts
     ) -> None:
-        self._service, self._fetched, self._claims, self._taken = service, fetched, deque(claims), taken
+        self._service, self._fetched, self._claims, self._claimed = service, fetched, deque(claims), claimed
         self._leave: ReleaseCallback = lambda: None  # no slot is held before `start`
 
     def start(self, leave: ReleaseCallback) -> None:
@@ -105,8 +105,8 @@ class AccountSequence:
             self._leave()
             return
         claim = self._claims.popleft()
-        if claim.key in self._taken:
-            self._execute(claim, self._taken[claim.key])
+        if claim.key in self._claimed:
+            self._execute(claim, self._claimed[claim.key])
         else:
             self._service.jobs.groups.when_free(
                 claim.lane, GROUP_WAIT_SECONDS, functools.partial(self._claim_when_free, claim)

@@ -225,9 +225,9 @@ def record_lookup(
 ) -> IntentRow:
     """Record an inconclusive lookup; release the post until `next_at`. Keeps a stored response."""
     check_claim(service, snapshot)
-    said = find_reply(intent)
-    inserted = {"answer": said, "look": json.loads(encode_capped(evidence, RESPONSE_MAX // 4))} if said else evidence
-    changed = _update(tx, intent, looks=intent["looks"] + 1, evidence=encode_capped(inserted))
+    reply = find_reply(intent)
+    stored = {"answer": reply, "look": json.loads(encode_capped(evidence, RESPONSE_MAX // 4))} if reply else evidence
+    changed = _update(tx, intent, looks=intent["looks"] + 1, evidence=encode_capped(stored))
     if next_at is not None:
         service.jobs.reschedule(tx, snapshot.claim, next_at)
     return changed
@@ -247,15 +247,15 @@ def record_ambiguity(
     check_claim(service, snapshot)
     refusal = json.dumps({name: getattr(error, name) for name in REFUSAL_FIELDS}, default=str) if refused else None
     response = json.loads(encode_capped(error.platform_response, RESPONSE_MAX // 2))
-    said = {"message": error.message[:1000], "response": response}
-    return _update(tx, intent, answered=is_answered, evidence=encode_capped({"answer": said}), refusal=refusal)
+    reply = {"message": error.message[:1000], "response": response}
+    return _update(tx, intent, answered=is_answered, evidence=encode_capped({"answer": reply}), refusal=refusal)
 
 
 def find_reply(intent: IntentRow) -> SendReply | None:
     """Return the stored response to a send, if any."""
-    row = json.loads(intent["evidence"] or "null")
-    said = row.get("answer") if isinstance(row, dict) else None
-    return cast(SendReply, said) if isinstance(said, dict) and said.get("response") is not None else None
+    evidence = json.loads(intent["evidence"] or "null")
+    reply = evidence.get("answer") if isinstance(evidence, dict) else None
+    return cast(SendReply, reply) if isinstance(reply, dict) and reply.get("response") is not None else None
 
 
 REFUSAL_FIELDS = (
@@ -357,10 +357,8 @@ def encode_capped(value: Any, most: int = RESPONSE_MAX) -> str:
 def add_warnings(tx: Tx, post: str, warnings: Sequence[PublishWarning]) -> None:
     if not warnings:
         return
-    inserted = json.loads(sql.fetch_value(publish_runs.FIND_WARNINGS, (post,)))
-    shown = [
-        build_warning_body(warning)
-        for warning in remove_duplicates((*(PublishWarning(**body) for body in inserted), *warnings))
-    ]
-    if shown != inserted:
-        sql.execute(publish_runs.SET_WARNINGS, (json.dumps(shown, ensure_ascii=False), post))
+    stored = json.loads(sql.fetch_value(publish_runs.FIND_WARNINGS, (post,)))
+    merged = remove_duplicates((*(PublishWarning(**body) for body in stored), *warnings))
+    bodies = [build_warning_body(warning) for warning in merged]
+    if bodies != stored:
+        sql.execute(publish_runs.SET_WARNINGS, (json.dumps(bodies, ensure_ascii=False), post))

@@ -44,7 +44,7 @@ def _get_grace_ms(service: AppContext) -> int:
     return max(GRACE_MIN_MS, int(service.runtime.settings.scheduling.overdue_grace * 1000))
 
 
-def find_refusal(service: AppContext, post: DuePost, least: int = GRACE_MIN_MS) -> ApiError | None:
+def find_error(service: AppContext, post: DuePost, least: int = GRACE_MIN_MS) -> ApiError | None:
     """Return the error of an overdue post; None if it is in time or may have been sent."""
     if get_due_time(post) >= get_cutoff(service, least) or post_states.is_completed_remotely(post):
         return None

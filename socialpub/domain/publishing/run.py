@@ -79,9 +79,9 @@ class RunResult:
     is_over: bool = True
 
 
-def claim_together(tx: Tx, asked: Sequence[tuple[AppContext, Claim]]) -> list[RunSnapshot | None]:
-    """Claim posts with shared statements."""
-    return claim_posts(asked[0][0], tx, [claim for _, claim in asked])
+def claim_together(tx: Tx, claims: Sequence[tuple[AppContext, Claim]]) -> list[RunSnapshot | None]:
+    """Claim posts that wait at once, with shared statements (`Database.write_together`)."""
+    return claim_posts(claims[0][0], tx, [claim for _, claim in claims])
 
 
 def execute(
@@ -107,23 +107,26 @@ def claim_posts(
     claims: Sequence[Claim],
     inserted: Mapping[str, transactions.InsertedPost] | None = None,
 ) -> list[RunSnapshot | None]:
-    """Claim posts; record known plans at once. `inserted`: inserted as claimed."""
-    taken = (
+    """Claim posts, and record the sends whose plans need no network.
+
+    `inserted`: posts that this transaction has inserted as claimed.
+    """
+    snapshots = (
         transactions.claim_posts(service, tx, claims)
         if inserted is None
         else transactions.claim_inserted(service, tx, claims, inserted)
     )
-    planned = [(one, plan) for one in taken if one and (plan := _plan_offline(service, one))]
-    intended = intents.record_all(service, tx, [(one, plan.plan, plan.warnings) for one, plan in planned])
+    planned = [(snapshot, plan) for snapshot in snapshots if snapshot and (plan := _plan_offline(service, snapshot))]
+    sends = [(snapshot, plan.plan, plan.warnings) for snapshot, plan in planned]
     ready = {
-        one.claim.key: replace(one, intended=intent, warned=bool(plan.warnings))
-        for (one, plan), intent in zip(planned, intended, strict=True)
+        snapshot.claim.key: replace(snapshot, intended=intent, warned=bool(plan.warnings))
+        for (snapshot, plan), intent in zip(planned, intents.record_all(service, tx, sends), strict=True)
     }
-    return [one and ready.get(one.claim.key, one) for one in taken]
+    return [snapshot and ready.get(snapshot.claim.key, snapshot) for snapshot in snapshots]
 
 
 def _plan_offline(service: AppContext, snapshot: RunSnapshot) -> Ready | None:
-    return None if transactions.find_refusal(snapshot.account) else offline_plan.plan_offline(service, snapshot)
+    return None if transactions.find_account_problem(snapshot.account) else offline_plan.plan_offline(service, snapshot)
 
 
 def _trace_attributes(snapshot: RunSnapshot) -> dict[str, tracing.AttributeValue]:
@@ -237,14 +240,14 @@ class _PublishRun:
     # --- The steps ---
 
     def _publish(self) -> None:
-        coming = media_download.start_downloads(
+        downloads = media_download.start_downloads(
             self.service, self.fetched, self.snapshot, offline_plan.build_draft(self.post)
         )
-        if coming:
+        if downloads:
             self._write(
                 lambda tx: transactions.postpone(self.service, tx, self.snapshot, media_download.FALLBACK_SECONDS)
             )
-            media_download.wake_after(self.service, coming, self.post["id"])
+            media_download.wake_after(self.service, downloads, self.post["id"])
             return
         draft = self._draft()
         fault_injection.hit("pub.after_media")
@@ -263,8 +266,8 @@ class _PublishRun:
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
         )
         draft = replace(offline_plan.build_draft(post), items=items)
-        pictures = library.measure_option_images(self.fetched, post["batch"], post["platform"], draft)
-        draft = replace(draft, option_facts=pictures)
+        option_facts = library.measure_option_images(self.fetched, post["batch"], post["platform"], draft)
+        draft = replace(draft, option_facts=option_facts)
         connector_account = upstreams.build_connector_account(self.snapshot.account)
         rule_context = offline_plan.build_rule_context(self.service)
         found = find_violations(self.up.platform, self.up.site, draft, connector_account, rule_context, ("deep",))

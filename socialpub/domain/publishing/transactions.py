@@ -49,11 +49,13 @@ def claim_posts(service: AppContext, tx: Tx, claims: Sequence[Claim]) -> list[Ru
     rows = {
         found[_ID_INDEX]: found for found in sql.load_json(sql.fetch_value(publish_runs.FIND_CLAIMED_POSTS, (keys,)))
     }
-    taken = {claim.key: _check_claimed(service, tx, claim, rows.get(claim.key)) for claim in claims}
-    fresh = [each for each in taken.values() if each and not each.resumed]
+    snapshots = {claim.key: _check_claimed(service, tx, claim, rows.get(claim.key)) for claim in claims}
+    fresh = [snapshot for snapshot in snapshots.values() if snapshot and not snapshot.resumed]
     posts = _transition(service, tx, fresh)
     _insert_attempts(service, tx, posts)
-    return [*(taken | {post["id"]: replace(one, post=post) for one, post in zip(fresh, posts, strict=True)}).values()]
+    for snapshot, post in zip(fresh, posts, strict=True):
+        snapshots[post["id"]] = replace(snapshot, post=post)
+    return list(snapshots.values())
 
 
 class InsertedPost(NamedTuple):
@@ -76,7 +78,7 @@ def claim_inserted(
 
 def _claim_one_inserted(service: AppContext, tx: Tx, claim: Claim, inserted: InsertedPost) -> RunSnapshot | None:
     snapshot = RunSnapshot(claim, *inserted, _load_assets(inserted.post))
-    return None if _is_over(service, tx, snapshot) else snapshot
+    return None if _end_unpublishable(service, tx, snapshot) else snapshot
 
 
 def _load_assets(post: PostRow) -> dict[str, MediaRow]:
@@ -96,17 +98,17 @@ def _check_claimed(service: AppContext, tx: Tx, claim: Claim, found: Sequence[An
     request_id, organization = found[_ACCOUNT_END:]
     snapshot = RunSnapshot(claim, post, account, request_id, organization, _load_assets(post))
     resumed = post["status"] == "publishing"  # attempt of another run
-    if _is_over(service, tx, snapshot, resumed=resumed):
+    if _end_unpublishable(service, tx, snapshot, resumed=resumed):
         return None
     return _load_resumed(snapshot) if resumed else snapshot
 
 
-def _is_over(service: AppContext, tx: Tx, snapshot: RunSnapshot, *, resumed: bool = False) -> bool:
-    """Return whether the post cannot be published any more, and record that."""
-    if not resumed and (refused := find_refusal(snapshot.account)):
-        _record_refusal(service, tx, snapshot, refused)
+def _end_unpublishable(service: AppContext, tx: Tx, snapshot: RunSnapshot, *, resumed: bool = False) -> bool:
+    """End a post that cannot be published any more; return whether it was one."""
+    if not resumed and (problem := find_account_problem(snapshot.account)):
+        _record_refusal(service, tx, snapshot, problem)
         return True
-    if overdue := overdue_rule.find_refusal(service, snapshot.post):
+    if overdue := overdue_rule.find_error(service, snapshot.post):
         _record_overdue(service, tx, snapshot.post, overdue)
         service.jobs.finish(tx, snapshot.claim)
         return True
@@ -126,7 +128,7 @@ def _load_resumed(snapshot: RunSnapshot) -> RunSnapshot:
     )
 
 
-def find_refusal(account: AccountRow) -> ApiError | None:
+def find_account_problem(account: AccountRow) -> ApiError | None:
     """Return the reason why nothing is published to the account; None if it is ready."""
     if account["disconnected_at"] is not None:
         return rule_error("account.disconnected")
@@ -202,8 +204,9 @@ def record_intent(
     if found is None:
         raise LostClaimError(snapshot.post["id"])
     account = sql.to_row(AccountRow, found)
-    refused = find_refusal(account) or overdue_rule.find_refusal(service, snapshot.post, overdue_rule.PREPARING_MS)
-    return refused or intents.record(service, tx, snapshot, step, plan, warnings)
+    problem = find_account_problem(account)
+    error = problem or overdue_rule.find_error(service, snapshot.post, overdue_rule.PREPARING_MS)
+    return error or intents.record(service, tx, snapshot, step, plan, warnings)
 
 
 # --- Ends --------------------------------------------------------------------------------------------------------
@@ -432,8 +435,8 @@ def build_error_columns(service: AppContext, error: ApiError, platform: str) -> 
     error.platform = error.platform or platform
     shown = build_error_body(error, service.base_url)
     if error.code == "platform_unavailable" and error.retry_after:
-        said = unknown_outcomes.end_sentence(error.message)
-        shown["message"] = f"{said} It asks to wait {error.retry_after} seconds."
+        message = unknown_outcomes.end_sentence(error.message)
+        shown["message"] = f"{message} It asks to wait {error.retry_after} seconds."
         shown["retryAfter"] = error.retry_after
     if "platformResponse" in shown:
         shown["platformResponse"] = json.loads(encode_capped(shown["platformResponse"]))

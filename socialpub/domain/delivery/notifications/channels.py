@@ -119,8 +119,8 @@ def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelB
 def delete(tx: Tx, who: Actor, channel: str) -> DeletedBody:
     """Delete a channel; its pending messages end as failed. Raises ApiError `not_found`."""
     row, now = find(who.scope, channel), who.service.now_ms
-    gone = {"active": False, "deleted_at": now, "secret": "", "shown": "{}"}
-    NotificationChannel.update(**gone).where(NotificationChannel.id == row["id"]).execute()
+    changes = {"active": False, "deleted_at": now, "secret": "", "shown": "{}"}
+    NotificationChannel.update(**changes).where(NotificationChannel.id == row["id"]).execute()
     end_messages_if_deleted(tx, row["id"], now)
     return {"id": row["id"], "deleted": True}
 

@@ -36,8 +36,8 @@ def send(
     service: AppContext, to: notification_outbox.NotificationTarget, type_: str | None, data: Mapping[str, Any]
 ) -> SampleMessageResult:
     """Send a test message and wait; `type_` and `data` imitate an event."""
-    told = message_texts.MessageContext(type_, data, None, 1, False, service.now_ms) if type_ else None
-    message = message_texts.compose_sample(service.base_url, told)
+    context = message_texts.MessageContext(type_, data, None, 1, False, service.now_ms) if type_ else None
+    message = message_texts.compose_sample(service.base_url, context)
     return SampleMessageResult(
         message, notification_outbox.send(service, to, message, service.runtime.ids.prefixed("ntf_"))
     )

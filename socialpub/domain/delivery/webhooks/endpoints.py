@@ -124,8 +124,8 @@ def rotate_secret(tx: Tx, who: Actor, endpoint: str) -> ActionResult:
 def delete(tx: Tx, who: Actor, endpoint: str) -> DeletedBody:
     """Delete an endpoint; its pending deliveries end as failed. Raises ApiError `not_found`."""
     row, now = find(who.scope, endpoint), who.service.now_ms
-    gone = {"active": False, "deleted_at": now, "secret": "", "previous_secret": None}
-    WebhookEndpoint.update(**gone).where(WebhookEndpoint.id == row["id"]).execute()
+    changes = {"active": False, "deleted_at": now, "secret": "", "previous_secret": None}
+    WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
     end_deliveries_if_deleted(tx, row["id"], now)
     return {"id": row["id"], "deleted": True}
 

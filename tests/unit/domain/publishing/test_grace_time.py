@@ -247,7 +247,7 @@ def test_a_post_of_which_something_may_be_out_never_ends_as_overdue(
     service.write(settle).result()
     server.clock.skip(60 + 7200)
     (row,) = server.rows(id=post)
-    assert (service.read(lambda: overdue_rule.find_refusal(service, row)).result() is not None) is ends
+    assert (service.read(lambda: overdue_rule.find_error(service, row)).result() is not None) is ends
     found = service.read(lambda: overdue_rule.list_overdue(service.now_ms)).result()
     assert [each["id"] for each in found] == [post] * ends
     service.write(lambda tx: transactions.fail_overdue(service, tx, row)).result()
