@@ -28,7 +28,7 @@ from socialpub_client.terminal_text import escape_controls
 T = TypeVar("T")
 PLACEHOLDER = "[hidden]"
 LINE_MAX = 16 * 1024  # characters of a line of the log
-RESPONSE_MAX = 16 * 1024  # characters stored of a platform's response (`intents.RESPONSE_MAX`)
+RESPONSE_MAX = 16 * 1024  # characters or bytes stored of a platform's response
 _SECRET_MAX = 8 * 1024  # characters of a secret
 SECRET_MIN = 8  # a shorter one would be found in ordinary words
 

@@ -52,11 +52,7 @@ class PublishingGate:
 
     def check_clock_at_start(self) -> None:
         """If posts are due by a doubtful clock, compare it with a platform's, else pause."""
-        if (
-            self._doubt
-            and self.reason is None
-            and self._service.read(lambda: recovery.has_due_post(self._service)).result()
-        ):
+        if self._doubt and self.reason is None and self._has_due_post():
             self._compare_clock(wait=UPSTREAM_CLOCK_SECONDS)
             if self._doubt:
                 self.reason = self._pause(_LONG_SILENCE_MESSAGE)
@@ -87,7 +83,19 @@ class PublishingGate:
     def update(self) -> None:
         """Apply the pause in the database, which a command may have ended; check for a clock jump."""
         with self._lock:
-            self._update()
+            now: str | None = self._service.read(instance.get_pause_reason).result()
+            if now is None and self.reason == instance.CLOCK:
+                self._doubt = False  # resumed by a platform's clock, or by the operator
+            elif now is None and self._watch.has_jumped():
+                now = self._pause(_CLOCK_JUMPED_MESSAGE)
+            elif now is None and self._doubt and self._has_due_post():
+                now = self._pause(_LONG_SILENCE_MESSAGE)
+            if now == instance.CLOCK or self._doubt:
+                self._compare_clock()
+            held_back = bool(now) or self._doubt
+            if self.held_back and not held_back:
+                self._resume()
+            self.held_back, self.reason = held_back, now
 
     def update_now(self) -> None:
         """Apply the result of the integrity check and wake the scheduler."""
@@ -110,20 +118,8 @@ class PublishingGate:
         self._is_failing_overdue = False
         self._service.jobs.wakeup.wake()
 
-    def _update(self) -> None:
-        now: str | None = self._service.read(instance.get_pause_reason).result()
-        if now is None and self.reason == instance.CLOCK:
-            self._doubt = False  # resumed by a platform's clock, or by the operator
-        elif now is None and self._watch.has_jumped():
-            now = self._pause(_CLOCK_JUMPED_MESSAGE)
-        elif now is None and self._doubt and self._service.read(lambda: recovery.has_due_post(self._service)).result():
-            now = self._pause(_LONG_SILENCE_MESSAGE)
-        if now == instance.CLOCK or self._doubt:
-            self._compare_clock()
-        held_back = bool(now) or self._doubt
-        if self.held_back and not held_back:
-            self._resume()
-        self.held_back, self.reason = held_back, now
+    def _has_due_post(self) -> bool:
+        return self._service.read(lambda: recovery.has_due_post(self._service)).result()
 
     def _pause(self, why: str) -> str:
         command = instance.get_resume_command(instance.CLOCK)

@@ -16,7 +16,7 @@ from typing import Any, cast
 from typing_extensions import TypedDict, Unpack
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.observability import redaction
+from socialpub.base.observability.redaction import RESPONSE_MAX
 from socialpub.base.runtime import DAY_MS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.schemas.errors import build_warning_body
@@ -29,7 +29,6 @@ from socialpub.store.queries import publish_runs
 from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
 from socialpub.store.schema.models import Intent
 
-RESPONSE_MAX = redaction.RESPONSE_MAX  # bytes
 SAME_PLAN_WINDOW_MS = DAY_MS
 ACCEPTED = "taken"  # outcome of a send that the platform accepted but has not finished
 

@@ -118,7 +118,7 @@ def advance_generation(service: AppContext, *, seen: bool = True) -> None:
     with _GENERATION_LOCK:  # a periodic task and a stop may run at once
         row = service.write(lambda tx: _increment_generation(service, tx, seen)).result()
         fault_injection.hit("beat.mid")
-        generation = copy_detection.DatabaseGeneration(row["beat"], row["mark"])
+        generation = _get_generation(row)
         service.process.beat = generation.number
         settings, host = service.runtime.settings, service.runtime.host
         with storage_errors.translate():
@@ -140,13 +140,17 @@ def _increment_generation(service: AppContext, tx: Tx, seen: bool) -> InstanceRo
     return get_row(Instance, 1)
 
 
+def _get_generation(row: InstanceRow) -> copy_detection.DatabaseGeneration:
+    return copy_detection.DatabaseGeneration(row["beat"], row["mark"])
+
+
 def _find_copy_reason(service: AppContext, row: InstanceRow) -> str | None:
     """Return why the database may be a copy; None if not, or if it has nothing to publish.
 
     Raises StartError if it was handed over to another place.
     """
     settings, host = service.runtime.settings, service.runtime.host
-    beat = copy_detection.DatabaseGeneration(row["beat"], row["mark"])
+    beat = _get_generation(row)
     record = copy_detection.parse_handover(row["moved"], beat, service.now_ms)
     if record is not None:
         return copy_detection.explain_copy_after_handover(settings, host, row["uid"], beat, record)
@@ -164,9 +168,7 @@ def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
     if row is None or not row["beat"]:  # a command makes the row, too
         words, remedy = f"No server has run on {service.db.path} yet.", "Copy the folder, and start it elsewhere."
         raise ApiError("validation_failed", words, rule="state", status=409, remediation=remedy)
-    record = copy_detection.HandoverRecord.of(
-        service.runtime.settings, service.now_ms, copy_detection.DatabaseGeneration(row["beat"], row["mark"])
-    )
+    record = copy_detection.HandoverRecord.of(service.runtime.settings, service.now_ms, _get_generation(row))
     Instance.update(moved=record.text()).where(Instance.id == 1).execute()
     return record
 
@@ -176,7 +178,7 @@ def is_handed_over(settings: Settings, now: int) -> bool:
     row = find_row(Instance, 1)
     if row is None:
         return False
-    beat = copy_detection.DatabaseGeneration(row["beat"], row["mark"])
+    beat = _get_generation(row)
     record = copy_detection.parse_handover(row["moved"], beat, now)
     host = host_identity.identify_host()
     return record is not None and copy_detection.is_handed_over(settings, host, row["uid"], beat, record)
