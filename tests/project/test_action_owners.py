@@ -195,7 +195,12 @@ def without_tx(tree: ast.AST) -> list[str]:
 def with_idle_tx(tree: ast.AST) -> list[str]:
     """Functions that are handed a transaction, and neither write nor hand it on. Lambdas are what `write` is given."""
     named = [each for each, _ in functions(tree) if not isinstance(each, ast.Lambda) and takes_tx(each)]
-    return [each.name for each in named if not writes(each) and not hands_tx_on(each)]
+    return [each.name for each in named if not (writes(each) or hands_tx_on(each) or has_only_docstring(each))]
+
+
+def has_only_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether it is the method of a protocol."""
+    return len(function.body) == 1 and ast.get_docstring(function) is not None
 
 
 def test_what_writes_takes_tx() -> None:
@@ -214,6 +219,7 @@ def test_what_takes_tx_writes_or_hands_it_on() -> None:
         ("def a(tx, x): Post.update(x=1).execute()", [], []),
         ("def a(tx, x): b(tx, x)", [], []),
         ("def a(tx, x): return Post.select()", [], ["a"]),
+        ("def a(tx, x):\n    'Write x.'", [], []),
         ("def a(x): Post.delete().execute()", ["a"], []),
         ("def a(x):\n    def b(tx): Post.delete().execute()\n    return db.write(b)", [], []),
         ("run = lambda tx: Post.insert().execute()", [], []),
