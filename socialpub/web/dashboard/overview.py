@@ -17,7 +17,7 @@ from socialpub.domain.schemas.drafts import DraftsQuery
 from socialpub.domain.schemas.posts import SettleRequest
 from socialpub.domain.server import instance
 from socialpub.web.dashboard import calendar, posts
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_form_error, require_proof, show
+from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, require_form_error, require_proof, show
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -69,7 +69,11 @@ async def settle(call: RequestContext) -> HandlerResponse:
     """POST /overview/settle: `post`, and whether the user found it `published`."""
     form = forms.parse(call)
     is_published = form.get("published") == "yes"
-    await actions.perform(call.actor, post_actions.settle, form.get("post", ""), SettleRequest(published=is_published))
+    request = SettleRequest(published=is_published)
+    try:
+        await actions.perform(call.actor, post_actions.settle, form.get("post", ""), request)
+    except ApiError as error:
+        return redirect_with_flash(call, "/", explain(require_form_error(error)), good=False)
     text = "The post is marked as published." if is_published else "The post is marked as failed. You can retry it."
     return redirect_with_flash(call, "/", text)
 
