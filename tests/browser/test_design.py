@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.browser import server_states
 from tests.support.browser.chromium import BrowserTab
-from tests.support.browser.page_checks import STICKING_OUT, check_page
+from tests.support.browser.page_checks import STICKING_OUT, check_empty, check_page
 from tests.support.browser.screenshots import sign_in
 from tests.support.browser.server_states import DashboardWorld
-from tests.support.browser.view_checks import OUT_OF_SIGHT
+from tests.support.browser.view_checks import OUT_OF_SIGHT, views_inside
 
 pytestmark = pytest.mark.browser
 
@@ -78,11 +78,15 @@ def test_nothing_moves_while_a_page_is_loaded(tab: BrowserTab, full: DashboardWo
     assert moved == dict.fromkeys(PAGES, 0)
 
 
-def test_at_twice_the_size_nothing_is_wider_than_the_screen(tab: BrowserTab, full: DashboardWorld) -> None:
-    for path in PAGES:
-        tab.show(f"{full.url}{path}", width=640)  # a screen of 1280 at 200 %
-        assert tab.ask(STICKING_OUT) == [], path
-        assert tab.ask("document.documentElement.scrollWidth") <= 640, path
+def test_at_twice_and_four_times_the_size_no_page_is_too_wide(tab: BrowserTab, full: DashboardWorld) -> None:
+    """On a screen of 1280 px."""
+    for view in views_inside(full):
+        tab.show(f"{full.url}{view.address}", width=640)
+        for width in (640, 320):
+            tab.look(width=width)
+            wide = tab.ask("document.documentElement.scrollWidth")
+            too_wide = [wide] if wide > width else []
+            check_empty(f"{view.address}, {width} wide", sticking_out=tab.ask(STICKING_OUT), too_wide=too_wide)
 
 
 def test_who_wants_no_movement_sees_none(tab: BrowserTab, full: DashboardWorld) -> None:
