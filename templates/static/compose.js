@@ -180,19 +180,23 @@
   let last = JSON.stringify(read());
 
   // A form that leaves the page waits for files that are being uploaded, unless one fails, and for a save that is under
-  // way, whose ETag it needs.
+  // way, or whose answer was lost: it needs the draft's id and ETag.
   form.addEventListener("submit", async (event) => {
     if (event.submitter && "stay" in event.submitter.dataset) return;
     clearTimeout(timer);
     timer = 0;
-    if (uploads || saving) {
+    if (uploads || saving || again) {
       event.preventDefault();
       event.stopPropagation();
-      if (uploads) saved.textContent = "Waiting for the files…";
+      event.submitter?.setAttribute("aria-busy", "true");
+      saved.textContent = uploads ? "Waiting for the files…" : "Waiting for the draft to be saved…";
       const before = failures;
       while (uploads) await queue;
-      if (failures > before) return void (saved.textContent = "Not sent: a file is missing");
+      if (again && !saving && failures === before) save();
       await saving;
+      event.submitter?.removeAttribute("aria-busy");
+      if (failures > before) return void (saved.textContent = "Not sent: a file is missing");
+      again = null; // the form itself is the next try
       clearTimeout(timer);
       if (!event.submitter || event.submitter.isConnected) form.requestSubmit(event.submitter);
       return;

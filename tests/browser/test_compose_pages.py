@@ -352,6 +352,45 @@ def test_a_lost_answer_makes_no_second_draft(server: AppServer, alice: Person, t
     assert (answered[:2], draft_texts(server)) == ([200, 200], ["Once"])
 
 
+def test_a_post_is_published_once_where_the_answer_to_a_save_is_lost(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1000)
+    lost: list[int] = []
+
+    def lose_first(route: Route) -> None:
+        found = route.fetch()
+        lost.append(found.status)
+        _ = route.abort() if len(lost) == 1 else route.fulfill(response=found)
+
+    tab.page.route("**/drafts", lose_first)
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    tab.fill(text="Once")
+    wait_for(tab, "#save-problem", "The server does not answer")
+    tab.click("button[value=send]")
+    tab.page.unroute("**/drafts")
+    assert [row["status"] for row in server.rows(PostDraft)] == ["published"]
+    assert [row["text"] for row in server.rows(Post)] == ["Once"]
+
+
+def test_a_press_says_that_it_waits_for_a_save(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1000)
+    held: list[Route] = []
+    tab.page.route("**/drafts", lambda route: held.append(route))
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    with tab.page.expect_request("**/drafts"):
+        tab.fill(text="Slow")
+    tab.page.locator("button[value=send]").click()
+    wait_for(tab, "#saved", "Waiting for the draft to be saved…")
+    assert tab.page.locator("button[value=send][aria-busy=true]").count() == 1
+    with tab.page.expect_event("load"):
+        held[0].continue_()
+    tab.page.unroute("**/drafts")
+    assert [row["status"] for row in server.rows(Post)] == ["published"]
+
+
 def test_two_tabs_with_one_draft_do_not_overwrite_each_other(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     draft = str(new_draft(alice.api, text="First", targets=[{"accountId": alice.bluesky}])["id"])
     open_signed_in(tab, server, alice)
