@@ -145,6 +145,8 @@
     stopped = answer.status !== 400;
     if (answer.status === 412) tell("This draft was changed in another tab or by someone else. Nothing was overwritten. Press “Save draft” to compare.");
     else if (answer.status === 400) tell(`Not saved yet: ${JSON.parse(text).error.message}`);
+    else if (answer.status === 404) tell("This draft was deleted after you opened it. Press “Save draft” to keep your text in a new one.");
+    else if (text && ![401, 403].includes(answer.status)) tell(`Not saved: ${JSON.parse(text).error.message}`);
     else tell("Your session has ended. Your text is kept in this browser: sign in again, and it is offered here.");
   }
 

@@ -391,6 +391,21 @@ def test_a_press_says_that_it_waits_for_a_save(server: AppServer, alice: Person,
     assert [row["status"] for row in server.rows(Post)] == ["published"]
 
 
+def test_what_is_written_in_a_draft_deleted_meanwhile_is_saved_anew(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
+    draft = str(new_draft(alice.api, text="First", targets=[{"accountId": alice.bluesky}])["id"])
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose?draft={draft}", width=1000)
+    alice.api.delete(f"/v1/drafts/{draft}")
+    tab.fill(text="Mine")
+    wait_for(tab, "#save-problem", "This draft was deleted after you opened it.")
+    tab.click("button[formaction='/drafts']")
+    wait_for(tab, "#top .problem", "This draft was deleted after you opened it.")
+    wait_for(tab, "#saved", "Draft saved")
+    assert draft_texts(server) == ["Mine"]
+
+
 def test_two_tabs_with_one_draft_do_not_overwrite_each_other(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     draft = str(new_draft(alice.api, text="First", targets=[{"accountId": alice.bluesky}])["id"])
     open_signed_in(tab, server, alice)

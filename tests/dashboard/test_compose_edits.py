@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -15,10 +16,11 @@ from tests.support.app_server import ApiClient, AppServer, unchanged
 from tests.support.audit_rows import audit_rows, newest_audit_row
 from tests.support.composer_form import fields_of, open_form
 from tests.support.connect_flow import sign_in
-from tests.support.dashboard_forms import HTML, follow_notice, send_form
+from tests.support.dashboard_forms import HTML, follow_notice, send_form, sign_in_at
 from tests.support.media_uploads import stored_media
 from tests.support.post_drafts import approved_draft, change_draft, new_draft, read_draft
 from tests.support.request_cast import RequestCast, make_picture
+from tests.support.sign_in import EMAIL, add_user
 
 TIME = "2999-05-04T15:30:20.000Z"
 
@@ -234,7 +236,7 @@ def test_an_unknown_draft_is_not_found(world: RequestCast, browser: ApiClient) -
     foreign = str(new_draft(world.charlie.api, text="Secret")["id"])
     for item in (foreign, "nonsense"):
         assert browser.get(f"/compose?draft={item}", headers=HTML).status_code == 404
-        assert send_form(browser, "/drafts", draft=item, text="x").status_code == 404
+        assert send_form(browser, "/drafts", draft=item, text="x", do="autosave").status_code == 404
     assert read_draft(world.charlie.api, foreign)["content"]["text"] == "Secret"
     assert change_draft(world.charlie.api, foreign, title="ours").status_code == 200
 
@@ -269,3 +271,30 @@ def test_an_autosave_that_ends_an_approval_is_audited(world: RequestCast, browse
     fields = {f"to.{world.alice.bluesky}": "yes", "draft": draft, "seen": seen}
     assert autosave(browser, text="Other", **fields).json()["status"] == "draft"
     assert newest_audit_row(world.server)["verb"] == "POST /drafts"
+
+
+@pytest.mark.parametrize(("to", "do"), [("/drafts", ""), ("/compose", "send"), ("/compose", "piece")])
+def test_the_text_of_a_draft_deleted_meanwhile_becomes_a_new_one(
+    world: RequestCast, browser: ApiClient, to: str, do: str
+) -> None:
+    draft = str(new_draft(world.alice.api, text="First", targets=[{"accountId": world.alice.bluesky}])["id"])
+    fields = {k: v for k, v in open_form(browser, "draft", draft).items() if k != "csrf_token"} | {"text": "Mine"}
+    world.alice.api.delete(f"/v1/drafts/{draft}")
+    answer = send_form(browser, to, **(fields | {"do": do}))
+    assert (answer.status_code, "This draft was deleted after you opened it." in answer.text) == (404, True)
+    kept = {k: v for k, v in fields_of(answer).items() if k != "csrf_token"}
+    assert (kept["text"], kept["draft"], kept["page"]) == ("Mine", "", "/compose")
+    assert send_form(browser, "/drafts", **kept).status_code == 303
+    assert [json.loads(row["content"])["text"] for row in world.server.rows(PostDraft)] == ["Mine"]
+    assert world.server.rows(Post) == []
+
+
+def test_the_text_of_a_deleted_draft_comes_back_after_signing_in(world: RequestCast, browser: ApiClient) -> None:
+    add_user(world.server, world.alice, EMAIL, "owner")
+    draft = str(new_draft(world.alice.api, text="First", targets=[{"accountId": world.alice.bluesky}])["id"])
+    fields = open_form(browser, "draft", draft) | {"text": "Mine"}
+    world.alice.api.delete(f"/v1/drafts/{draft}")
+    stranger = world.server.api()
+    page = stranger.post("/drafts", data=fields, headers=HTML)
+    back = stranger.get(sign_in_at(page, stranger).headers["Location"], headers=HTML)
+    assert "Mine</textarea>" in back.text

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import account_groups, accounts
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
@@ -42,6 +43,7 @@ class ComposeData:
     slots: list[dict[str, Any]]  # next free slot of each profile of the accounts
     groups: dict[str, list[str]]  # ids of the accounts of each group that are on the page
     customized: set[str]  # ids of accounts whose own fields the form has, whether they are chosen or not
+    has_lost_draft: bool  # the draft of the form was deleted; the form is now that of a new post
 
 
 def load(call: RequestContext, given: Form) -> ComposeData:
@@ -49,8 +51,9 @@ def load(call: RequestContext, given: Form) -> ComposeData:
     session = dashboard_session.load_current(call.scope)
     groups = account_groups.load(call.scope.organization)
     typed = _start_form(call, given, groups)
-    named_item = {name: typed.get(name) or call.request.args.get(name) or "" for name in ("draft", "post")}
-    item = edited_items.load(call.scope, named_item)
+    item, has_lost_draft = _load_item(call, typed)
+    if has_lost_draft:
+        typed = {name: value for name, value in typed.items() if name not in ("draft", "seen", "was")}
     named = set(compose_form.list_accounts(typed))
     rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(session, row)]
     if item is not None and item.account:
@@ -77,7 +80,22 @@ def load(call: RequestContext, given: Form) -> ComposeData:
         [] if item is not None and item.account else _load_slots(call, shown),
         _list_groups(groups, shown),
         {name.partition(".")[0] for name in typed} | {typed.get("customize", ""), typed.get("boards", "")},
+        has_lost_draft,
     )
+
+
+def _load_item(call: RequestContext, typed: Form) -> tuple[EditedItem | None, bool]:
+    """Load what the form or the address names, and whether the form names a deleted draft.
+
+    Raises ApiError `not_found` for anything else that does not exist.
+    """
+    named = {name: typed.get(name) or call.request.args.get(name) or "" for name in ("draft", "post")}
+    try:
+        return edited_items.load(call.scope, named), False
+    except ApiError as error:
+        if error.code != "not_found" or not typed.get("draft"):
+            raise
+        return None, True
 
 
 def _start_form(call: RequestContext, given: Form, groups: Mapping[str, Sequence[str]]) -> Form:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 from socialpub.base.errors import ApiError
@@ -24,6 +25,7 @@ from socialpub.web.html import time_format
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 HOUR_MS = 3_600_000
+LOST_DRAFT = FieldMessage("This draft was deleted after you opened it. Save your text as a new draft, or publish it.")
 _KEY = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d", re.ASCII)
@@ -91,6 +93,8 @@ async def render(call: RequestContext, given: Form, findings: FormFindings = NO_
     """Return the page with this form, and what was found about it."""
     data = await call.service.read(lambda: load(call, given))
     counts = await count_texts(call, data)
+    if data.has_lost_draft:
+        findings = replace(findings, wrong={**findings.wrong, compose_form.TOP: [LOST_DRAFT]}, status=404)
     return await show(
         call,
         "compose/form.html",
