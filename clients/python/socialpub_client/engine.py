@@ -9,7 +9,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
@@ -34,11 +34,11 @@ WAIT_MAX = 55  # seconds that the server takes in `Prefer: wait`
 READ_MARGIN = 45.0  # seconds that the server may take beyond the wait that it was asked for
 DELAY_FIRST, DELAY_MAX = 0.5, 8.0
 NOT_REACHED = "Nothing was accepted. Check the address, and try again."
-RETRYABLE = {408, 429, 500, 502, 503, 504}
 REFUSED_RULES = {"http.busy", "storage.unavailable"}
 """Rules of a 503 by which the server says that it has accepted nothing."""
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _KEY = re.compile(r"[!-~]{1,512}")
+_HEADER = re.compile(r"[!-~]([ -~]*[!-~])?")
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
 
 
@@ -56,11 +56,12 @@ SYSTEM_RUNTIME = Runtime()
 
 @dataclass(frozen=True)
 class Answer:
-    """Successful answer: status, headers in lower case, JSON body (None if empty)."""
+    """Successful answer: status, headers in lower case, JSON body (None of a 204). `key`: the idempotency key."""
 
     status: int
     headers: Mapping[str, str]
     json: Any = field(repr=False)
+    key: str | None = field(default=None, repr=False)
 
     @property
     def etag(self) -> str:
@@ -122,10 +123,14 @@ class Engine:
         key = (idempotency_key or self.runtime.new_key()) if is_write else None
         if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
             raise errors.InvalidArgument("An idempotency key has 1 to 255 visible ASCII characters.")
+        sent_headers = self._headers(json, body, key, if_match, wait) | dict(headers or {})
+        for name, value in sent_headers.items():
+            if not _HEADER.fullmatch(value):
+                raise errors.InvalidArgument(f"The header {name} must be visible ASCII characters.")
         request = Request(
             method,
             self._address(path, params),
-            self._headers(json, body, key, if_match, wait) | dict(headers or {}),
+            sent_headers,
             body if body is not None else b"" if json is None else _dump(json),
             self._timeout(wait),
         )
@@ -187,17 +192,18 @@ class Engine:
             else:
                 answer = _parse_answer(response)
                 if isinstance(answer, Answer):
-                    return answer
+                    return replace(answer, key=key)
                 error = answer
                 running = error.rule == "idempotency_key.in_progress"
-                again = response.status in (*RETRYABLE, 200) or running
+                again = running or response.status in (408, 429) or _is_lost(response.status)
                 tries -= running  # the first request runs: waiting for its answer is no new try
                 may_be_accepted = may_be_accepted or running or _may_be_accepted(error)
             if not can_repeat and again:
                 error.remediation = "The source can be read only once, so it was sent once. Send it again yourself."
             delay = self._delay(tries, error)
             if not (again and can_repeat) or tries > self.retries or waited + delay > self.patience:
-                raise self._final(error, key, doubtful=may_be_accepted and (again or error.status in (401, 403)))
+                is_settled = not again and error.status not in (401, 403) and not _is_foreign(error)
+                raise self._final(error, key, doubtful=may_be_accepted and not is_settled)
             yield Sleep(delay)
             waited += delay
 
@@ -210,9 +216,9 @@ class Engine:
     def _final(self, error: errors.SocialpubError, key: str | None, *, doubtful: bool) -> errors.SocialpubError:
         if key is None or not doubtful:
             return error
-        unknown = errors.OutcomeUnknown(error.message, key, retry_after=error.retry_after)
-        unknown.status, unknown.request_id = error.status, error.request_id
-        return unknown
+        return errors.OutcomeUnknown(
+            error.message, key, status=error.status, request_id=error.request_id, retry_after=error.retry_after
+        )
 
 
 def _exchange(request: Request) -> Steps[Response]:
@@ -221,24 +227,38 @@ def _exchange(request: Request) -> Steps[Response]:
     return response
 
 
+def _is_lost(status: int) -> bool:
+    """Return whether an error's status says nothing of the request: a fault of the server, or of a proxy on the way.
+
+    2xx: a page of a proxy or a hotel, or a part, instead of the answer. Proxies have statuses of their own above 504.
+    """
+    return status >= 500 or 200 <= status < 300
+
+
 def _may_be_accepted(error: errors.SocialpubError) -> bool:
     """Return whether the server may have accepted a request that it answered with this error."""
-    if error.status in (200, 408, 500, 502, 504):  # 200: a page of a proxy or a hotel, instead of the answer
-        return True
-    return error.status == 503 and error.rule not in REFUSED_RULES
+    if error.status == 503 and error.rule in REFUSED_RULES:
+        return False
+    return error.status == 408 or _is_lost(error.status or 0)
+
+
+def _is_foreign(error: errors.SocialpubError) -> bool:
+    """Return whether a proxy answered, or another program: the server said nothing of the request."""
+    return isinstance(error, errors.UnexpectedAnswer)
 
 
 # --- Answers -------------------------------------------------------------------------------------------------------
 
 
 def read(parse: Callable[..., T], answer: Answer) -> T:
-    """Read the object of an answer. Raises UnexpectedAnswer where it is another one."""
+    """Read the object of an answer. Raises UnexpectedAnswer where it is another one, OutcomeUnknown of a write."""
     try:
         return parse(answer.json)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise errors.UnexpectedAnswer(
-            f"The answer is not as the API describes it ({type(error).__name__}: {error}).", status=answer.status
-        ) from error
+        message = f"The answer is not as the API describes it ({type(error).__name__}: {error})."
+        if answer.key is not None:
+            raise errors.OutcomeUnknown(message, answer.key, status=answer.status) from error
+        raise errors.UnexpectedAnswer(message, status=answer.status) from error
 
 
 def read_list(parse: Callable[[Json], T], answer: Answer) -> tuple[T, ...]:
@@ -264,8 +284,8 @@ def _parse_answer(response: Response) -> Answer | errors.SocialpubError:
     if not 200 <= response.status < 300:
         return _parse_error(response)
     try:
-        return Answer(response.status, response.headers, json.loads(response.body) if response.body else None)
-    except ValueError:
+        return Answer(response.status, response.headers, None if response.status == 204 else json.loads(response.body))
+    except (ValueError, RecursionError):
         message = f"The server answered {response.status}, but not with JSON."
         return errors.UnexpectedAnswer(message, status=response.status)
 
@@ -276,8 +296,9 @@ def _parse_error(response: Response) -> errors.SocialpubError:
     try:
         envelope = json.loads(response.body)
         detail = envelope["error"]
-        code, message = detail["code"], detail["message"]
-    except (ValueError, KeyError, TypeError):
+        texts = {name: value for name, value in detail.items() if isinstance(value, str)}
+        code, message = texts["code"], texts["message"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         location = " Redirects are not followed." if 300 <= response.status < 400 else ""
         return errors.UnexpectedAnswer(
             f"The server answered {response.status}, without an error of socialpub.{location}",
@@ -287,12 +308,12 @@ def _parse_error(response: Response) -> errors.SocialpubError:
     return errors.BY_CODE.get(code, errors.SocialpubError)(
         message,
         code=code,
-        rule=detail.get("rule"),
+        rule=texts.get("rule"),
         status=response.status,
-        remediation=detail.get("remediation", ""),
-        doc_url=detail.get("docUrl", ""),
-        rule_url=detail.get("ruleUrl"),
-        request_id=detail.get("requestId"),
+        remediation=texts.get("remediation", ""),
+        doc_url=texts.get("docUrl", ""),
+        rule_url=texts.get("ruleUrl"),
+        request_id=texts.get("requestId"),
         platform_response=detail.get("platformResponse"),
         retry_after=retry_after,
         envelope=envelope,

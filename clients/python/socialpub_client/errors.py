@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, TypeGuard
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from socialpub_client import models
+
+T = TypeVar("T")
 
 
 class SocialpubError(Exception):
@@ -60,7 +63,7 @@ class ValidationFailed(SocialpubError):
     @property
     def issues(self) -> tuple[models.ValidationIssue, ...]:
         """The violations of the request's schema; empty where a rule was broken instead."""
-        return tuple(models.ValidationIssue.parse(each) for each in _entries(self.platform_response, "path"))
+        return tuple(_read_entries(models.ValidationIssue.parse, self.platform_response))
 
 
 class PreflightFailed(SocialpubError):
@@ -71,7 +74,7 @@ class PreflightFailed(SocialpubError):
     @property
     def failures(self) -> tuple[models.PreflightFailure, ...]:
         """One for each target and rule."""
-        return tuple(models.PreflightFailure.parse(each) for each in _entries(self.platform_response, "targetIndex"))
+        return tuple(_read_entries(models.PreflightFailure.parse, self.platform_response))
 
 
 class PlatformAuthFailed(SocialpubError):
@@ -166,10 +169,20 @@ class OutcomeUnknown(SocialpubError):
 
     CODE = "outcome_unknown"
 
-    def __init__(self, message: str, idempotency_key: str, *, retry_after: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        idempotency_key: str,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
         super().__init__(
             message,
             remediation=f"Repeat the same call with idempotency_key={idempotency_key!r}: it is accepted at most once.",
+            status=status,
+            request_id=request_id,
             retry_after=retry_after,
         )
         self.idempotency_key = idempotency_key
@@ -214,18 +227,15 @@ class SignatureError(SocialpubError):
     CODE = "signature"
 
 
-def _entries(detail: Any, field: str) -> list[Mapping[str, Any]]:
-    """Return the objects of a list of details that have the field by which their kind is known."""
-    entries = detail if _is_list(detail) else []
-    return [each for each in entries if _is_object(each) and field in each]
+def _read_entries(parse: Callable[[Any], T], detail: object) -> Iterator[T]:
+    """Yield the entries of a list of details that are of one kind."""
+    for each in detail if _is_list(detail) else ():
+        with contextlib.suppress(KeyError, TypeError):
+            yield parse(each)
 
 
 def _is_list(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
-
-
-def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
 
 
 def _failures(batch: models.BatchData) -> str:

@@ -82,6 +82,8 @@ class EventFeed:
 
     def _parse(self, page: Json) -> tuple[tuple[Event, ...], str | None, str]:
         entries, end = page["data"], page["endCursor"]
+        if page["nextCursor"] is not None and end == self.position:
+            raise ValueError("the next page is this one again")
         ids = [each["id"] for each in entries]
         first = ids.index(self._last_seen) + 1 if self._last_seen in ids else 0
         start = self.position or ""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from socialpub_client.errors import ConfigurationError
+from socialpub_client.errors import ConfigurationError, InvalidArgument
 from socialpub_client.messages import FileUpload, Request, Response, TransportError
 
 Http = TypeVar("Http")
@@ -36,7 +36,7 @@ class HttpTransport:
             response = self._client().request(
                 request.method, request.url, headers=_headers(request), content=content, timeout=_timeout(request)
             )
-        except httpx.RequestError as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             raise _failure(request, error) from None
         return _response(response)
 
@@ -69,7 +69,7 @@ class AsyncHttpTransport:
             response = await self._http.request(
                 request.method, request.url, headers=_headers(request), content=content, timeout=_timeout(request)
             )
-        except httpx.RequestError as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             raise _failure(request, error) from None
         return _response(response)
 
@@ -109,8 +109,10 @@ def _timeout(request: Request) -> httpx.Timeout:
     return httpx.Timeout(connect=given.connect, write=given.write, read=given.read, pool=given.connect + given.read)
 
 
-def _failure(request: Request, error: httpx.RequestError) -> TransportError:
+def _failure(request: Request, error: httpx.RequestError | httpx.InvalidURL) -> Exception:
     """Convert an error of httpx, without its text, which may hold parts of the request."""
+    if isinstance(error, httpx.InvalidURL):
+        return InvalidArgument("The address of the request is too long, or has control characters.")
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     reason = str(error) if never_sent else ""
     about = f"{type(error).__name__}{f': {reason}' if reason else ''}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias, TypeVar, cast
 
+from socialpub_client.errors import InvalidArgument
+
 PIECE_BYTES = 1 << 20
 T = TypeVar("T")
 
@@ -164,19 +166,25 @@ class FileUpload:
                 yield source[at : at + PIECE_BYTES]
         elif isinstance(source, str | os.PathLike):
             with open(source, "rb") as file:
-                yield from _read_pieces(file)
+                yield from self._read_pieces(file)
         elif (opened := _as_file(source)) is not None:
             if self.can_repeat:
                 opened.seek(self._start)
-            yield from _read_pieces(opened)
+            yield from self._read_pieces(opened)
         else:
             yield from source
+
+    def _read_pieces(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the file's pieces. Raises InvalidArgument where they are not as many bytes as were announced."""
+        read = 0
+        while piece := file.read(PIECE_BYTES):
+            read += len(piece)
+            if self._size is not None and read > self._size:
+                break
+            yield piece
+        if self._size is not None and read != self._size:
+            raise InvalidArgument(f"{self.name} changed while it was sent. Send it again.")
 
 
 def _as_file(source: BinaryIO | Iterator[bytes]) -> BinaryIO | None:
     return cast(BinaryIO, source) if hasattr(source, "read") else None
-
-
-def _read_pieces(file: BinaryIO) -> Iterator[bytes]:
-    while piece := file.read(PIECE_BYTES):
-        yield piece

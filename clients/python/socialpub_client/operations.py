@@ -134,7 +134,9 @@ def wait_for_batch(
 
 def is_passing(error: errors.SocialpubError) -> bool:
     """Return whether the server may answer later."""
-    return isinstance(error, errors.ConnectionFailed) or error.status == 429 or (error.status or 0) >= 500
+    if isinstance(error, errors.UnexpectedAnswer) and (error.status or 0) >= 300:  # of a proxy, whose server is away
+        return True
+    return isinstance(error, errors.ConnectionFailed) or error.status in (408, 429) or (error.status or 0) >= 500
 
 
 def is_final(batch: models.BatchData) -> bool:
@@ -187,7 +189,10 @@ class PageFeed(Generic[T]):
         return items
 
     def _parse_page(self, page: Json) -> tuple[tuple[T, ...], str | None]:
-        return tuple(self._parse(each) for each in page["data"]), page.get("nextCursor")
+        cursor = page.get("nextCursor")
+        if cursor is not None and cursor == self.next_cursor:  # of a cache, say, that leaves out the query
+            raise ValueError("the next page is this one again")
+        return tuple(self._parse(each) for each in page["data"]), cursor
 
 
 class Pages(Generic[T]):

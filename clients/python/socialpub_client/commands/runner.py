@@ -25,7 +25,6 @@ from socialpub_client.messages import Transport
 from socialpub_client.terminal_text import escape_controls
 
 Json = dict[str, Any]
-BUSY = {408, 429, 502, 503, 504}
 
 
 @dataclass
@@ -233,7 +232,7 @@ def _report(error: errors.SocialpubError, options: ApiOptions) -> int:
     tell_error(f"socialpub: {error.message}")
     if isinstance(error, errors.PreflightFailed):
         for failure in error.failures:
-            tell_error(f"  target {failure.target_index + 1}: {failure.message} {failure.remediation}")
+            tell_error(f"  target {failure.target_index + 1}: {failure.message} {failure.remediation or ''}".rstrip())
     for text in (
         error.remediation,
         error.rule and f"rule: {error.rule}",
@@ -267,7 +266,7 @@ def exit_code(error: errors.SocialpubError) -> int:
             return exit_codes.USAGE
         case errors.Unauthenticated() | errors.Unauthorized() | errors.PlatformAuthFailed():
             return AUTHENTICATION
-        case _ if error.status in BUSY:
+        case _ if error.status in (408, 429) or (error.status or 0) > 500:
             return UNREACHED
         case _:
             return REFUSED if error.status is not None and 400 <= error.status < 500 else FAILED
