@@ -48,7 +48,7 @@ from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
 from socialpub.store.schema import migration
 from socialpub.store.schema.migration import count_migrations
 from socialpub_client.commands.exit_codes import REFUSED
-from socialpub_client.commands.runner import is_terminal, tell_error
+from socialpub_client.commands.runner import decode_text, is_terminal, tell_error
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -420,8 +420,7 @@ def _read_secret(words: str, *, new: bool = False) -> str:
     if is_terminal(sys.stdin):
         return str(click.prompt(words, hide_input=True, confirmation_prompt=new, err=True))
     try:
-        secret = "" if sys.stdin is None else sys.stdin.readline().rstrip("\r\n")
-        secret.encode()  # in some locales what is no UTF-8 is read as surrogates
+        secret = "" if sys.stdin is None else decode_text(sys.stdin.buffer.readline()).rstrip("\n")
     except UnicodeError as error:
         raise ApiError("validation_failed", "The secret on standard input is not UTF-8.") from error
     if not secret:

@@ -20,7 +20,7 @@ from socialpub.domain.schemas.errors import build_error_body
 from socialpub.store.engine.locks import StartError
 from socialpub_client.commands.exit_codes import AUTHENTICATION, FAILED, REFUSED
 from socialpub_client.commands.runner import OutputLostError, drop_output, format_fields, printing, tell_error
-from socialpub_client.terminal_text import escape_controls
+from socialpub_client.terminal_text import escape_controls, escape_surrogates
 
 
 def run(options: CommandOptions) -> int:
@@ -50,7 +50,7 @@ def _report_error(options: CommandOptions, error: Exception) -> int:
         body.pop("docUrl", None), body.pop("ruleUrl", None)
         try:
             with printing():
-                _print(json.dumps({"error": body}, ensure_ascii=False))
+                print(escape_surrogates(json.dumps({"error": body}, ensure_ascii=False)))
         except OutputLostError as lost:
             drop_output(lost.error)
     tell_error(f"socialpub: {error}")
@@ -73,12 +73,7 @@ def _show(options: CommandOptions, result: Any) -> None:
     lines = _format_lines(result) if options.sentences is None else options.sentences
     with printing():
         for line in [json.dumps(result, ensure_ascii=False)] if options.json else map(escape_controls, lines):
-            _print(line)
-
-
-def _print(line: str) -> None:
-    """Print a line; a byte of a file's name that is not UTF-8 is escaped, as JSON does."""
-    print(line.encode("utf-8", "backslashreplace").decode())
+            print(escape_surrogates(line))
 
 
 def _format_lines(result: Any) -> list[str]:

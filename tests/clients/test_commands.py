@@ -137,6 +137,9 @@ def test_a_wrong_line_ends_with_2_and_says_why(run: RunCommand, line: tuple[str,
         ("posts", "show", "\udcff"),
         ("posts", "list", "--q", "\udcff"),
         ("api", "GET", "/v1/\udcff"),
+        ("posts", "list", "--q", "x" * 70_000),
+        ("posts", "cancel", "x", "--yes", "--if-match", "ü"),
+        ("posts", "cancel", "x", "--yes", "--if-match", "a\nb"),
         ("post", "x", "--to", "bluesky", "--url", "http://[::1"),
         ("mcp", "--http", "127.0.0.1:0", "--url", "http://10.0.0.1"),
         ("mcp", "--http", "127.0.0.1:0", "--url", "http://127.0.0.1:http"),
@@ -162,6 +165,79 @@ def test_bytes_that_are_no_text_end_with_2(
             assert parsed is not None
             with pytest.raises(click.UsageError, match="standard input is not UTF-8"):
                 parsed()
+
+
+def test_text_is_utf_8_whatever_wrote_it_and_in_every_locale(
+    run: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A mark at the beginning is none of the text, nor are the line ends of another system."""
+    monkeypatch.chdir(tmp_path)
+    written = b"\xef\xbb\xbfCaf\xc3\xa9\r\nopen\r\n"
+    Path("text").write_bytes(written)
+    Path("thread").write_bytes(written + b"---\r\nmore\xe2\x80\xa8lines\r\n")
+    lines = [("post", "-"), ("post", "--file", "-"), ("post", "--file", "text"), ("post", "x", "--thread", "-")]
+    lines += [("post", "x", "--thread", "thread")]
+    for line in lines:
+        latin = io.TextIOWrapper(io.BytesIO(written), encoding="latin-1")
+        parsed = command_table.parse([*line, "--to", "bluesky", "--show-request"], [])
+        monkeypatch.setattr(sys, "stdin", latin)
+        assert parsed is not None
+        shown = io.StringIO()
+        monkeypatch.setattr(sys, "stdout", shown)
+        assert parsed() == exit_codes.DONE
+        assert '"text":"Café\\nopen"' in shown.getvalue(), line
+        assert "thread" not in line or '"text":"more\u2028lines"' in shown.getvalue()
+    monkeypatch.undo()
+
+
+def test_a_body_may_begin_with_a_mark(run: RunCommand, tmp_path: Path) -> None:
+    (tmp_path / "body").write_bytes(b'\xef\xbb\xbf{"targets": [{"platform": "bluesky"}], "text": "x"}')
+    assert run("api", "POST", "/v1/posts/validate", "--input", str(tmp_path / "body")).json["valid"]
+
+
+def test_json_that_is_nested_too_deep_is_no_json(run: RunCommand, tmp_path: Path) -> None:
+    (tmp_path / "body").write_text("[" * 100_000)
+    ended = run("api", "POST", "/v1/posts", "--input", str(tmp_path / "body"))
+    assert (ended.code, "is not JSON" in ended.err) == (exit_codes.USAGE, True)
+
+
+@pytest.mark.parametrize("option", ["--json", "--quiet"])
+def test_bytes_of_a_files_name_are_escaped(run: RunCommand, option: str) -> None:
+    ended = run("apply", "calendar\udcff.yaml", option)
+    assert ended.code == exit_codes.REFUSED
+    assert "calendar\\udcff.yaml" in ended.err
+    assert option != "--json" or "calendar\udcff.yaml" in ended.error["message"]
+
+
+@pytest.mark.parametrize("name", ["door.png", "med_door.png", "a=b.png", "x=y=z.png"])
+def test_a_description_may_be_long_and_a_file_have_any_name(
+    run: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(picture("PNG"))
+    for alt in ("A door = a way in", "A door. " * 100):
+        ended = run("post", "x", "--to", "bluesky", "--media", f"{name}={alt}", "--show-request")
+        assert ended.code == exit_codes.DONE, ended.err
+        assert f'"altText":"{alt}"' in ended.out
+    for wrong in ("missing.png=" + "x" * 1000, "missing.png=a=b", "http://example.org/door.png"):
+        ended = run("post", "x", "--to", "bluesky", "--media", wrong)
+        assert (ended.code, "Error: --media: " in ended.err) == (exit_codes.USAGE, True)
+    assert run("media", "upload", "x" * 1000).code == exit_codes.USAGE
+
+
+def test_ctrl_c_after_a_post_went_out_does_not_call_it_interrupted(
+    run: RunCommand, monkeypatch: pytest.MonkeyPatch, text: Callable[[], str]
+) -> None:
+    class InterruptedOutput(io.StringIO):
+        def write(self, shown: str) -> int:
+            raise KeyboardInterrupt
+
+    for line, code in ((("post", text(), "--to", "bluesky"), exit_codes.DONE), (("whoami",), exit_codes.INTERRUPTED)):
+        parsed = command_table.parse(line, [])
+        with monkeypatch.context() as slow:
+            slow.setattr(sys, "stdout", InterruptedOutput())
+            assert parsed is not None
+            assert parsed() == code
 
 
 def test_a_file_whose_name_is_no_text_is_uploaded(run: RunCommand, tmp_path: Path) -> None:

@@ -128,6 +128,24 @@ def test_every_command_ends_without_input_and_output(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("output", "code"), [("| true", 0), (">/dev/full", 1), (">&-", 0)], ids=["closed pipe", "full disk", "closed"]
+)
+def test_help_that_cannot_be_printed_ends_as_other_output(output: str, code: int, tmp_path: Path) -> None:
+    for line in ("--help", "--version", "post --help", "help exit-codes"):
+        script = f"{{ {PROGRAM} {line}; echo $? >code; }} {output}"
+        ended = subprocess.run(["bash", "-c", script], cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert (int((tmp_path / "code").read_text()), "Traceback" in ended.stderr) == (code, False), ended.stderr
+
+
+@pytest.mark.parametrize("errors", [">/dev/full", ">&-"])
+def test_a_usage_error_needs_no_standard_error(errors: str) -> None:
+    line = ["bash", "-c", f"{PROGRAM} post --nonsense 2{errors}"]
+    ended = subprocess.run(line, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
+@pytest.mark.slow
 def test_a_killed_post_with_an_external_id_is_one_post(
     world: ClientWorld, environment: dict[str, str], tell: ReportLine
 ) -> None:

@@ -395,6 +395,13 @@ def test_an_account_connects_by_its_app_password(
     assert all(alice["appPassword"].encode() not in file.read_bytes() for file in folder.iterdir())
 
 
+def test_a_secret_from_another_system_is_without_its_mark_and_line_end(
+    run: RunCommand, alice: dict[str, Any], house: House
+) -> None:
+    ended = run("--json", *connect(house), stdin=f"\ufeff{alice['appPassword']}\r\n")
+    assert ended.code == 0, ended.err
+
+
 def test_a_wrong_app_password_ends_with_4_and_stores_nothing(
     run: RunCommand, alice: dict[str, Any], house: House
 ) -> None:

@@ -16,7 +16,7 @@ from socialpub_client.messages import FileUpload, HashFile, Progress, Source, St
 
 Json = Mapping[str, Any]
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_MEDIA_ID = re.compile(r"med_[0-9A-Za-z]{22}")
+MEDIA_ID = re.compile(r"med_[0-9A-Za-z]{22}")
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def as_media(media: MediaLike) -> Media:
         return media
     if isinstance(media, Path):
         return Media(path=media)
-    if _MEDIA_ID.fullmatch(media):
+    if MEDIA_ID.fullmatch(media):
         return Media(id=media)
     if media.startswith("https://"):
         return Media(url=media)

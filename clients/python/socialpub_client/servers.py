@@ -50,7 +50,7 @@ def load_servers(path: Path) -> dict[str, Server]:
     import tomllib  # not needed by a client that is given its address and key
 
     try:
-        tables = tomllib.loads(text.decode())
+        tables = tomllib.loads(text.decode("utf-8-sig"))
     except ValueError:
         raise ConfigurationError(f"{path} is not TOML.") from None  # the parser's message may hold a key
     return {name: _parse_server(path, name, table) for name, table in tables.items()}

@@ -9,6 +9,11 @@ import re
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
+def escape_surrogates(text: str) -> str:
+    """Return a text that can be encoded: bytes of a file's name that are not UTF-8 are escaped, as JSON does."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def escape_controls(text: str) -> str:
     """Return a text as one line; what a terminal would obey, or not show, is escaped."""
     if text.isascii() and text.isprintable():

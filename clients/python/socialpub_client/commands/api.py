@@ -10,8 +10,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
-from socialpub_client.commands.content_options import STDIN, parse_value, read_file
-from socialpub_client.commands.runner import Output, connect, connect_to_write, read_stdin
+from socialpub_client.commands.content_options import parse_value, read_input
+from socialpub_client.commands.runner import Output, connect, connect_to_write
+from socialpub_client.errors import UnexpectedAnswer
 
 BODY_MAX = 32 << 20
 
@@ -57,14 +58,16 @@ def _split_path(options: ApiOptions) -> SplitResult:
 
 def _pages(options: ApiOptions, client: Socialpub, path: str, query: dict[str, Any]) -> Iterator[Any]:
     while True:
-        page = client.request("GET", path, params=query).json
-        try:
-            rows, cursor = page["data"], page.get("nextCursor")
-        except (TypeError, KeyError):
-            options.usage("--paginate is for lists, and this is none")
-        yield from rows
+        match client.request("GET", path, params=query).json:
+            case {"data": [*rows], **page}:
+                yield from rows
+            case _:
+                options.usage("--paginate is for lists, and this is none")
+        cursor = page.get("nextCursor")
         if cursor is None:
             return
+        if cursor == query.get("cursor"):
+            raise UnexpectedAnswer("The list does not go on: its next page is the same one again.")
         query = query | {"cursor": cursor}
 
 
@@ -80,8 +83,7 @@ def _read_fields(options: ApiOptions) -> list[tuple[str, str]]:
 
 def _read_body(options: ApiOptions) -> Any:
     path: Path = options.input
-    text = read_stdin(options) if str(path) == STDIN else read_file(options, path, BODY_MAX)
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(read_input(options, path, BODY_MAX))
+    except (ValueError, RecursionError):
         options.usage(f"{path} is not JSON")

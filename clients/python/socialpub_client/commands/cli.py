@@ -6,17 +6,18 @@ Packages add commands by the entry point group `socialpub.commands`: each entry 
 
 from __future__ import annotations
 
+import functools
 import gc
 import io
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 import click
 
 from socialpub_client.commands import command_table, process_exit
 from socialpub_client.commands.command_table import CommandSet
-from socialpub_client.commands.exit_codes import DONE, INTERRUPTED
+from socialpub_client.commands.exit_codes import DONE, FAILED, INTERRUPTED
 
 GROUP = "socialpub.commands"
 
@@ -43,10 +44,35 @@ def load_installed() -> list[CommandSet]:
 def main(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> int:
     """Run one command and return its exit code."""
     try:
-        invocation = command_table.parse(arguments, sets)
+        invocation = _parse(arguments, sets)
         return DONE if invocation is None else invocation()
     except click.UsageError as error:
-        error.show()
+        _show_usage(error)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
+
+
+def _parse(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> Callable[[], int] | None:
+    """Parse the command line, and print help; it ends as other output that cannot be written does."""
+    try:
+        return command_table.parse(arguments, sets)
+    except OSError as error:
+        return functools.partial(_report_lost_output, error)
+    except SystemExit:  # click's, after completion, and where the reader of help has gone
+        return None
+
+
+def _report_lost_output(error: OSError) -> int:
+    from socialpub_client.commands.runner import drop_output  # imports the HTTP client, as below
+
+    drop_output(error)
+    return FAILED
+
+
+def _show_usage(error: click.UsageError) -> None:
+    from socialpub_client.commands.runner import tell_error
+
+    text = io.StringIO()
+    error.show(text)
+    tell_error(text.getvalue().rstrip("\n"))

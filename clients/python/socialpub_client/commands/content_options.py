@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from socialpub_client.client import Socialpub
 from socialpub_client.commands import runner
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.times import parse_time
-from socialpub_client.content import UUID, Media, Target, as_media
+from socialpub_client.content import MEDIA_ID, UUID, Media, Target, as_media
 from socialpub_client.errors import InvalidArgument
 
 TEXT_MAX = 1 << 20
@@ -26,29 +27,31 @@ def read_text(options: ApiOptions, text: str | None) -> str | None:
     if options.file is not None:
         if text is not None:
             options.usage("give the text or --file, not both")
-        text = STDIN if str(options.file) == STDIN else read_file(options, options.file)
-    if text == STDIN:
+        text = read_input(options, options.file)
+    elif text == STDIN:
         text = runner.read_stdin(options)
     return None if text is None else text.removesuffix("\n")
 
 
-def read_file(options: ApiOptions, path: Path, most: int = TEXT_MAX) -> str:
-    """Return the text of a file of at most `most` characters."""
+def read_input(options: ApiOptions, path: Path, most: int = TEXT_MAX) -> str:
+    """Return the text of a file of at most `most` bytes; `-` is standard input."""
+    if str(path) == STDIN:
+        return runner.read_stdin(options)
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        options.usage(f"{path} is longer than {most} bytes")
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(most + 1)
+        return runner.decode_text(content)
     except UnicodeDecodeError:
         options.usage(f"{path} is not UTF-8")
-    if len(text) > most:
-        options.usage(f"{path} is longer than {most} characters")
-    return text
 
 
 def read_thread(options: ApiOptions) -> list[dict[str, str]] | None:
     """Read the pieces after the first, separated by lines of `---`."""
     if options.thread is None:
         return None
-    pieces, lines = list[dict[str, str]](), [*read_file(options, options.thread).splitlines(), "---"]
+    pieces, lines = list[dict[str, str]](), [*read_input(options, options.thread).split("\n"), "---"]
     current: list[str] = []
     for line in lines:
         if line.rstrip() != "---":
@@ -84,25 +87,31 @@ def read_media(options: ApiOptions) -> list[Media]:
 
 def _read_item(options: ApiOptions, given: str) -> Media:
     source, alt = _split_alt(given)
-    if source.startswith(("https://", "http://", "med_")):
+    if source.startswith("http://"):
+        options.usage("--media: a URL begins with https://")
+    if source.startswith("https://") or MEDIA_ID.fullmatch(source):
         item = as_media(source)
         return Media(id=item.id, url=item.url, alt=alt)
-    if not Path(source).is_file():
+    if not os.path.isfile(source):
         options.usage(f"--media: there is no file {source}")
     return Media(path=source, alt=alt)
 
 
 def _split_alt(given: str) -> tuple[str, str | None]:
     """Split `FILE=ALT` at the first = that leaves a usable source."""
-    if Path(given).is_file() or "=" not in given:
+    if os.path.isfile(given) or "=" not in given:  # Path.is_file raises OSError where the description is long
         return given, None
     if given.startswith(("https://", "http://")) and "?" in given.partition("=")[0]:
         return given, None  # the = is of the query: a URL like that takes no description
-    source, _, alt = given.partition("=")
-    while not source.startswith(("https://", "http://", "med_")) and not Path(source).is_file() and "=" in alt:
-        more, _, alt = alt.partition("=")
+    first, _, alt = source, _, rest = given.partition("=")
+    while not source.startswith(("https://", "http://")) and not MEDIA_ID.fullmatch(source):
+        if os.path.isfile(source):
+            break
+        if "=" not in rest:
+            return first, alt or None
+        more, _, rest = rest.partition("=")
         source = f"{source}={more}"
-    return source, alt or None
+    return source, rest or None
 
 
 def read_platform_options(options: ApiOptions) -> dict[str, dict[str, Any]]:
@@ -121,7 +130,7 @@ def parse_value(text: str) -> Any:
     """Return JSON as its value, anything else as text."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from socialpub_client.commands.runner import (
     new_key,
     writing,
 )
+from socialpub_client.terminal_text import escape_controls
 
 Json = dict[str, Any]
 
@@ -25,7 +28,7 @@ Json = dict[str, Any]
 def upload(options: ApiOptions) -> Output:
     """Upload files; the rows come as each is stored."""
     for path in options.files:
-        if not path.is_file():
+        if not os.path.isfile(path):  # Path.is_file raises OSError for a name that is too long
             options.usage(f"there is no file {path}")
     client = connect(options)
     return Output(
@@ -38,13 +41,19 @@ def _upload(options: ApiOptions, client: Socialpub, path: Path) -> Json:
     shows = is_terminal(sys.stderr) and not options.quiet and not options.json
 
     def progress(sent: int, total: int | None) -> None:
-        print(f"\r{path.name}  {sent * 100 // (total or 1)} %", end="", file=sys.stderr, flush=True)
+        draw(f"\r{escape_controls(path.name)}  {sent * 100 // (total or 1)} %")
 
     with writing(key):
         file = client.media.upload(path, alt=options.alt, progress=progress if shows else None, idempotency_key=key)
     if shows:
-        print(file=sys.stderr)
+        draw("\n")
     return dict(file.raw)
+
+
+def draw(text: str) -> None:
+    """Print a part of the progress bar; a terminal that is gone stops no upload."""
+    with contextlib.suppress(OSError):
+        print(text, end="", file=sys.stderr, flush=True)
 
 
 def list_media(options: ApiOptions) -> Output:

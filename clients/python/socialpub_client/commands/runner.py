@@ -22,7 +22,7 @@ from socialpub_client.commands import exit_codes
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.exit_codes import AUTHENTICATION, DONE, FAILED, REFUSED, UNKNOWN, UNREACHED
 from socialpub_client.messages import Transport
-from socialpub_client.terminal_text import escape_controls
+from socialpub_client.terminal_text import escape_controls, escape_surrogates
 
 Json = dict[str, Any]
 
@@ -81,11 +81,15 @@ def _show(output: Output, options: ApiOptions) -> int:
         tell(options, note)
     for line in _lines(output, options):
         try:
-            print(line, flush=True)
+            print(escape_surrogates(line), flush=True)
         except OSError as error:
             drop_output(error)
             if not output.wrote:
                 return output.code if error.errno == errno.EPIPE else FAILED
+        except KeyboardInterrupt:
+            if output.rows is None and output.wrote:  # all is done, and only the reader is slow
+                return output.code
+            raise
     return output.code
 
 
@@ -184,15 +188,18 @@ def confirm(options: ApiOptions, question: str) -> None:
 
 
 def read_stdin(options: ApiOptions) -> str:
-    """Read standard input to its end."""
+    """Read standard input to its end: UTF-8 in every locale, as files are."""
     if sys.stdin is None:
         options.usage("standard input is closed")
     try:
-        text = sys.stdin.read()
-        text.encode()  # in some locales what is no UTF-8 is read as surrogates
+        return decode_text(sys.stdin.buffer.read())
     except UnicodeError:
         options.usage("standard input is not UTF-8")
-    return text
+
+
+def decode_text(content: bytes) -> str:
+    """Decode a text of a person: UTF-8, without the mark that some programs begin it with. Raises UnicodeError."""
+    return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 @contextlib.contextmanager
@@ -226,7 +233,7 @@ def _report(error: errors.SocialpubError, options: ApiOptions) -> int:
     """Print an error, as the API's envelope with `--json`; return its exit code."""
     if options.json:
         try:
-            print(json.dumps(envelope(error), ensure_ascii=False), flush=True)
+            print(escape_surrogates(json.dumps(envelope(error), ensure_ascii=False)), flush=True)
         except OSError as lost:
             drop_output(lost)
     tell_error(f"socialpub: {error.message}")
