@@ -17,11 +17,12 @@ import pytest
 
 from socialpub.platforms import PLATFORMS
 from socialpub.store.schema.models import Account
-from socialpub_client import Request, Response, Socialpub
+from socialpub_client import Request, Response, Socialpub, Transport
 from socialpub_client.apply.calendar import CalendarError
 from socialpub_client.apply.calendar_files import read_calendar
 from socialpub_client.apply.command import ApplyRequest
 from socialpub_client.apply.execution import apply_plan
+from socialpub_client.apply.plan_files import read_plan
 from socialpub_client.apply.planner import FILLED_IN, Planner
 from socialpub_client.http_transport import HttpTransport
 from tests.clients.conftest import ClientWorld
@@ -161,6 +162,62 @@ def test_late_entries_go_out_where_that_is_wanted(
     assert "different: at" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("ahead", "late"), [(-3600.0, False), (3600.0, True)])
+def test_the_servers_clock_says_what_is_late(
+    world: ClientWorld, file: Callable[..., Path], capsys: pytest.CaptureFixture[str], ahead: float, late: bool
+) -> None:
+    """On a machine whose clock is wrong, `--late=publish` publishes no post before its time."""
+    at = datetime.now(UTC) + timedelta(seconds=ahead / 2)
+    path = file(f"\n  - {{ id: one, at: {at:%Y-%m-%dT%H:%MZ}, text: at the time of the server {ahead} }}\n")
+    name = f"clock-{late}"
+    world.server.clock.set_ahead(ahead)
+    try:
+        assert applied(world, renamed(path, name), publish_late=True) == 0
+        (post,) = world.plain().posts.list(external_id=f"{name}/one")
+        assert (post.scheduled_at is None) == late
+        if not late:
+            world.plain().batches.cancel(post.batch_id)
+    finally:
+        world.server.clock.set_ahead(-ahead)
+
+
+@pytest.mark.parametrize("change", [None, OWN], ids=["gone", "changed"])
+def test_a_file_that_changes_after_the_plan_is_of_its_entry_alone(
+    world: ClientWorld, file: Callable[..., Path], capsys: pytest.CaptureFixture[str], change: bytes | None
+) -> None:
+    """Nothing but what was planned is published, and nothing is canceled for it."""
+    name, door = f"changing-{change is None}", file(OPENING).with_name("door.jpg")
+    dora = world.server.person(f"Dora-{name}")
+    accounts = [world.server.connect_bluesky(dora, f"{each} {name}")["id"] for each in ("first", "second")]
+
+    def apply_to(targets: str, posts: str, transport: Transport | None = None) -> int:
+        posts = posts.replace("    text:", f"    to: [{targets}]\n    text:")
+        with Socialpub(world.server.url, dora.key, transport=transport) as sp:
+            return run_apply(sp, ApplyRequest([renamed(file(posts), name)]))
+
+    assert apply_to(accounts[0], OPENING) == 0
+    door.write_bytes(make_picture(size=(7, 8 if change else 9)))
+
+    class Changing(HttpTransport):
+        """Transport that sees the file change once the plan is made."""
+
+        def send(self, request: Request) -> Response:
+            if request.url.endswith("/v1/posts/validate"):
+                door.unlink(missing_ok=True)
+                if change is not None:
+                    door.write_bytes(change)
+            return super().send(request)
+
+    capsys.readouterr()
+    assert apply_to(", ".join(accounts), OPENING + CLOSING, Changing()) == 5
+    out = capsys.readouterr().out
+    assert ("door.jpg has changed" if change else "door.jpg cannot be read") in out
+    with Socialpub(world.server.url, dora.key) as sp:
+        queued = sp.posts.list(status="queued")
+        assert sorted(str(post.external_id).partition("/")[2] for post in queued) == ["closing", "closing", "opening"]
+        assert change is None or sp.media.find(sha256=hashlib.sha256(change).hexdigest()) is None
+
+
 def test_an_account_is_found_by_the_same_name_as_for_post(
     world: ClientWorld, file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -263,10 +320,10 @@ def test_a_plan_that_cannot_be_written_leaves_the_old_one(
 def test_an_edit_between_plan_and_apply_is_not_overwritten(
     world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest
 ) -> None:
-    name, now = request.node.name, datetime.now(UTC)
+    name = request.node.name
     applied(world, file(OPENING + CLOSING))
     changed = read_calendar([file(OPENING.replace("Monday", "Friday") + CLOSING.replace("text: no", "text: yes"))])
-    plan = Planner(world.plain(), now).plan(changed)
+    plan = Planner(world.plain()).plan(changed)
     (post,) = world.plain().posts.list(external_id=f"{name}/opening")
     world.plain().posts.edit(post.id, text="edited in the dashboard")
     first, second = apply_plan(world.plain(), plan)
@@ -295,7 +352,7 @@ def test_an_option_that_left_the_file_leaves_the_post(
     assert applied(world, with_options("{ langs: [en] }")) == 0
     assert stored() == {"platform": "bluesky", "langs": ["en"]}
 
-    plan = Planner(world.plain(), datetime.now(UTC)).plan(read_calendar([file(CLOSING)]))
+    plan = Planner(world.plain()).plan(read_calendar([file(CLOSING)]))
     (post,) = world.plain().posts.list(external_id=f"{request.node.name}/closing")
     world.plain().posts.edit(post.id, options={"platform": "bluesky", "langs": ["de"]})
     (outcome,) = apply_plan(world.plain(), plan)
@@ -375,6 +432,7 @@ POST = "  - {{ id: a, to: bluesky, text: x, at: {} }}\n"
         (HEAD + "  - {id: a, at: 2026-12-01 09:00, to: x}\n", ":4:39: there is no text for x"),
         (HEAD + "  - {at: 2026-12-01 09:00, to: x, text: y}\n", ":4:5: `id` is missing"),
         (HEAD + POST.format("tomorrow"), ":4:40: 'tomorrow' is no time"),
+        (HEAD + POST.format("9999-12-31 23:59Z"), "is out of range"),
         (HEAD + POST.format("2027-03-28 02:30"), "write 2027-03-28 01:30+01:00 or 2027-03-28 03:30+02:00"),
         (HEAD + POST.format("2027-10-31 02:30"), "write 2027-10-31 02:30+02:00 or 2027-10-31 02:30+01:00"),
         (HEAD + POST.format("2027-03-28 02:30"), "does not exist in Europe/Berlin, where the clock is changed"),
@@ -397,6 +455,16 @@ def test_a_problem_of_a_file_is_told_with_its_place(tmp_path: Path, text: str, p
     with pytest.raises(CalendarError) as refused:
         read_calendar([path])
     assert any(problem in str(each) for each in refused.value.problems), str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["posts: " + "[" * 5000, "posts: &a [*a]", "posts: &a\n  all: *a"])
+def test_a_file_that_is_nested_too_deep_is_told(tmp_path: Path, text: str) -> None:
+    for name in ("calendar.yaml", "plan.JSON"):
+        (tmp_path / name).write_text(text if name == "calendar.yaml" else "[" * 100_000)
+    with pytest.raises(CalendarError, match="nested too deep"):
+        read_calendar([tmp_path / "calendar.yaml"])
+    with pytest.raises(CalendarError, match="the file is no plan"):
+        read_plan(tmp_path / "plan.JSON")
 
 
 def test_every_problem_is_told_and_nothing_is_asked(

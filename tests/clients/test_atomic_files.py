@@ -28,3 +28,26 @@ def test_an_interruption_goes_on_and_leaves_one_whole_file(
         atomic_files.write(path, b"new")
     assert path.read_bytes() == content
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_and_leads_to_the_new_content(tmp_path: Path) -> None:
+    """As of settings that are kept in a repository, and linked to from the home folder."""
+    (tmp_path / "kept").mkdir()
+    kept, link = tmp_path / "kept" / "servers.toml", tmp_path / "servers.toml"
+    link.symlink_to(kept)
+    for content in (b"new", b"newer"):  # first, it leads nowhere yet
+        atomic_files.write(link, content)
+        assert (kept.read_bytes(), link.is_symlink()) == (content, True)
+    assert list(kept.parent.iterdir()) == [kept]
+
+
+def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """Root's `--out /dev/null` would leave this machine without it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(reader, "rb") as read:
+        atomic_files.write(pipe, b"new")
+        assert read.read() == b"new"
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import io
@@ -9,6 +10,7 @@ import json
 import re
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import click
 import pytest
 
 from socialpub.store.schema.models import Account
-from socialpub_client import Socialpub
+from socialpub_client import Socialpub, servers
 from socialpub_client.commands import cli, command_table, exit_codes, runner
 from tests.clients.conftest import ClientWorld
 from tests.support.command_runner import CommandResult, RunCommand
@@ -507,8 +509,10 @@ def test_accounts_webhooks_and_any_request(run: RunCommand, world: ClientWorld) 
 def test_a_stored_server_is_private_used_and_forgotten(
     run: RunCommand, world: ClientWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    assert run("login", "main", stdin="\n").code == 2  # the key of the environment is not meant
     monkeypatch.delenv("SOCIALPUB_KEY")
     assert run("login", "main", "--url", world.server.url, stdin="svc_live_" + "0" * 49).code == 4
+    assert run("login", "main", "--url", world.server.url, "--key", "", stdin="\n").code == 2
     monkeypatch.delenv("SOCIALPUB_URL")
     ended = run("login", "main", "--url", world.server.url, "--json", stdin=f"{world.alice.key}\n")
     assert (ended.code, is_valid("Caller", ended.json)) == (0, True), ended.err
@@ -519,6 +523,41 @@ def test_a_stored_server_is_private_used_and_forgotten(
     assert run("whoami", "--server", "main", "--json").json["key"]["id"] == world.alice.key_id
     assert run("logout", "main").code == 0
     assert run("whoami", "--server", "main").code == 2
+
+
+def test_servers_that_are_stored_at_once_are_all_kept(
+    run: RunCommand, world: ClientWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each command waits for the one before it; what a killed one has left is removed: there are keys in it."""
+    stored = tmp_path / "config" / "socialpub" / "servers.toml"
+    stored.parent.mkdir(parents=True)
+    (stored.parent / ".servers.toml.killed").write_text(world.alice.key)
+    names = [f"server-{number}" for number in range(8)]
+    servers_read = threading.Barrier(len(names), timeout=1)
+    load = servers.load_servers
+
+    def load_together(path: Path) -> Any:
+        found = load(path)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            servers_read.wait()
+        return found
+
+    monkeypatch.setattr(servers, "load_servers", load_together)
+    commands = [command_table.parse(["login", name, "--key", world.alice.key, "--quiet"], []) for name in names]
+    threads = [threading.Thread(target=command) for command in commands if command]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(load(stored)) == names
+    assert list(stored.parent.iterdir()) == [stored]
+
+
+@pytest.mark.parametrize("name", ["a\x7fb", "a\udcffb", "a\nb"])
+def test_a_server_has_a_name_that_can_be_shown(run: RunCommand, world: ClientWorld, name: str) -> None:
+    assert run("login", "main", "--key", world.alice.key).code == exit_codes.DONE
+    assert run("login", name, "--key", world.alice.key).code == exit_codes.USAGE
+    assert run("whoami", "--server", "main").code == exit_codes.DONE
 
 
 def test_where_the_extra_is_missing_mcp_says_how_to_install_it(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from socialpub_client import Socialpub
 from socialpub_client.apply import command
 from socialpub_client.apply.command import ApplyRequest
@@ -13,4 +11,4 @@ from socialpub_client.commands.click_types import ApiOptions
 
 def run_apply(sp: Socialpub, request: ApplyRequest, *, json: bool = False) -> int:
     """Run the command with this client; return its exit code."""
-    return runner.run(lambda _: command.run(sp, request, datetime.now(UTC)), ApiOptions(json=json, quiet=False))
+    return runner.run(lambda _: command.run(sp, request), ApiOptions(json=json, quiet=False))

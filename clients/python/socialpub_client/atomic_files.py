@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read. Raises OSError."""
+    """Write a file that only its owner can read; a link stays, and leads to it. Raises OSError.
+
+    A pipe or a device, such as /dev/null, is written to and not replaced.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            with open(path, "wb") as device:
+                device.write(content)
+            return
+    path = Path(os.path.realpath(path))
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     try:
         with os.fdopen(handle, "wb") as file:

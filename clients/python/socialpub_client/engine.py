@@ -56,7 +56,10 @@ SYSTEM_RUNTIME = Runtime()
 
 @dataclass(frozen=True)
 class Answer:
-    """Successful answer: status, headers in lower case, JSON body (None of a 204). `key`: the idempotency key."""
+    """Successful answer: status, headers in lower case, JSON body (None of a 204).
+
+    `key`: the idempotency key of the request.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -228,9 +231,10 @@ def _exchange(request: Request) -> Steps[Response]:
 
 
 def _is_lost(status: int) -> bool:
-    """Return whether an error's status says nothing of the request: a fault of the server, or of a proxy on the way.
+    """Return whether the status of an error leaves open what became of the request.
 
-    2xx: a page of a proxy or a hotel, or a part, instead of the answer. Proxies have statuses of their own above 504.
+    5xx: a fault of the server or of a proxy, which has more statuses than the server. 2xx: a page of a proxy or a
+    hotel, or a part of the answer.
     """
     return status >= 500 or 200 <= status < 300
 
@@ -243,7 +247,7 @@ def _may_be_accepted(error: errors.SocialpubError) -> bool:
 
 
 def _is_foreign(error: errors.SocialpubError) -> bool:
-    """Return whether a proxy answered, or another program: the server said nothing of the request."""
+    """Return whether a proxy or another program answered, which knows nothing."""
     return isinstance(error, errors.UnexpectedAnswer)
 
 
@@ -251,7 +255,10 @@ def _is_foreign(error: errors.SocialpubError) -> bool:
 
 
 def read(parse: Callable[..., T], answer: Answer) -> T:
-    """Read the object of an answer. Raises UnexpectedAnswer where it is another one, OutcomeUnknown of a write."""
+    """Read the object of an answer.
+
+    Raises UnexpectedAnswer where it is another one, OutcomeUnknown if that is of a write.
+    """
     try:
         return parse(answer.json)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -175,7 +175,7 @@ class FileUpload:
             yield from source
 
     def _read_pieces(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the file's pieces. Raises InvalidArgument where they are not as many bytes as were announced."""
+        """Yield the file's pieces. Raises InvalidArgument if they are not of the announced size."""
         read = 0
         while piece := file.read(PIECE_BYTES):
             read += len(piece)

@@ -10,7 +10,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e
 
 
 def escape_surrogates(text: str) -> str:
-    """Return a text that can be encoded: bytes of a file's name that are not UTF-8 are escaped, as JSON does."""
+    """Return a text as UTF-8 has it: other bytes of file names are escaped, as JSON does."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

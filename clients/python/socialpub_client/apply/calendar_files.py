@@ -91,13 +91,15 @@ class _Reader:
             return self._read_csv(path, text)
         try:
             node = yaml.BaseLoader(text).get_single_node()
+            value = None if node is None else _Converter(str(path), self._tell).convert(node)
+        except RecursionError:
+            return self._tell(start, "the file is nested too deep")
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = Place(str(path), mark.line + 1, mark.column + 1) if mark else start
             return self._tell(place, f"the file is not YAML: {error.problem or error.context}")
         except yaml.YAMLError as error:
             return self._tell(start, f"the file is not YAML: {error}")
-        value = None if node is None else _Converter(str(path), self._tell).convert(node)
         if not isinstance(value, Fields):
             return self._tell(start, "the file is no mapping with `calendar` and `posts`")
         return self._read_calendar(value, path.parent)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from socialpub_client import OutcomeUnknown, Socialpub
+from socialpub_client import InvalidArgument, OutcomeUnknown, Socialpub
 from socialpub_client.apply.calendar import Calendar, CalendarError
 from socialpub_client.apply.calendar_files import read_calendar
 from socialpub_client.apply.execution import apply_plan
@@ -36,19 +35,19 @@ def apply(options: ApiOptions) -> Output:
     """Run the command with the options of its command line."""
     late = options.late == "publish"
     request = ApplyRequest(options.files, options.check or "", options.out, options.prune, late)
-    return run(connect(options), request, datetime.now(UTC))
+    return run(connect(options), request)
 
 
-def run(sp: Socialpub, request: ApplyRequest, now: datetime) -> Output:
+def run(sp: Socialpub, request: ApplyRequest) -> Output:
     """Plan; unless it is a check, the output's rows apply the plan. Raises SocialpubError."""
     written: WrittenPlan | None = None
     try:
-        if len(request.files) == 1 and request.files[0].suffix == ".json":
+        if len(request.files) == 1 and request.files[0].suffix.lower() == ".json":
             written = read_plan(request.files[0])
         calendar = written.calendar if written else read_calendar(request.files)
     except CalendarError as error:
         return _refuse(map(str, error.problems))
-    plan = _plan(sp, request, calendar, written, now)
+    plan = _plan(sp, request, calendar, written)
     if written is not None:
         if written.url != sp.engine.url:
             return _refuse([f"the plan is for {written.url}, not for {sp.engine.url}"])
@@ -68,12 +67,10 @@ def run(sp: Socialpub, request: ApplyRequest, now: datetime) -> Output:
     return output
 
 
-def _plan(
-    sp: Socialpub, request: ApplyRequest, calendar: Calendar, written: WrittenPlan | None, now: datetime
-) -> CalendarPlan:
+def _plan(sp: Socialpub, request: ApplyRequest, calendar: Calendar, written: WrittenPlan | None) -> CalendarPlan:
     prune = written.prune if written else request.prune
     late = written.publish_late if written else request.publish_late
-    return Planner(sp, now, publish_late=late, prune=prune).plan(calendar)
+    return Planner(sp, publish_late=late, prune=prune).plan(calendar)
 
 
 def _apply(sp: Socialpub, plan: CalendarPlan, output: Output) -> Iterator[Json]:
@@ -88,7 +85,7 @@ def _apply(sp: Socialpub, plan: CalendarPlan, output: Output) -> Iterator[Json]:
             done += 1
             yield _to_row(outcome.change) | {"result": "done"}
             continue
-        output.code = exit_code(outcome.error)
+        output.code = REFUSED if isinstance(outcome.error, InvalidArgument) else exit_code(outcome.error)
         error: Json = envelope(outcome.error)["error"]
         if isinstance(outcome.error, OutcomeUnknown):
             error["remediation"] = "Run it again: what was accepted is not repeated."

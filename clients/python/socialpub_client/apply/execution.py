@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from socialpub_client import Media, OutcomeUnknown, Socialpub, SocialpubError, Target
+from socialpub_client import InvalidArgument, Media, OutcomeUnknown, Socialpub, SocialpubError, Target
 from socialpub_client.apply.calendar import Calendar, MediaEntry
 from socialpub_client.apply.planner import CalendarPlan, Cancel, Change, Create, Edit, Step
 from socialpub_client.commands.runner import writing
@@ -33,14 +33,31 @@ def apply_plan(sp: Socialpub, plan: CalendarPlan) -> Iterator[Outcome]:
         if not change.steps:
             continue
         try:
+            for step in change.steps:  # before one of them cancels what another one replaces
+                files.store(_list_media(step))
             for step in change.steps:
                 _perform(sp, files, plan.calendar, step)
         except SocialpubError as error:
             yield Outcome(change, error)
-            if error.status not in (400, 409, 412, 404) or isinstance(error, OutcomeUnknown):
+            if isinstance(error, OutcomeUnknown) or not _is_of_one(error):
                 return
         else:
             yield Outcome(change)
+
+
+def _is_of_one(error: SocialpubError) -> bool:
+    """Return whether an error is of one entry, not of all."""
+    return isinstance(error, InvalidArgument) or error.status in (400, 409, 412, 404)
+
+
+def _list_media(step: Step) -> Sequence[MediaEntry]:
+    match step:
+        case Create():
+            return [item for content in step.targets.values() for item in content.media]
+        case Edit():
+            return step.media or ()
+        case Cancel():
+            return ()
 
 
 def _perform(sp: Socialpub, files: _UploadedFiles, calendar: Calendar, step: Step) -> None:
@@ -81,9 +98,25 @@ class _UploadedFiles:
         return Media(id=stored.id, alt=item.alt, kind=stored.kind)
 
     def _upload(self, item: MediaEntry) -> MediaFile:
-        """Upload a file. Two runs at once upload it once: the key is its hash."""
-        path = Path(item.file or "")
-        uploaded = self._sp.media.upload(path, idempotency_key=f"file@{item.sha256}")
-        if self._sp.media.find(sha256=uploaded.sha256) is not None:
-            return uploaded
-        return self._sp.media.upload(path)  # the first one was deleted since; that answer was a repetition
+        """Upload a file, as it was planned. Two runs at once upload it once: the key is its hash."""
+        path, key = Path(item.file or ""), f"file@{item.sha256}"
+        _check_file(path, item, _hash(path))
+        with writing(key):
+            uploaded = self._sp.media.upload(path, idempotency_key=key)
+            if self._sp.media.find(sha256=uploaded.sha256) is None:
+                uploaded = self._sp.media.upload(path)  # the first one was deleted since; that was its answer again
+        _check_file(path, item, uploaded.sha256)
+        return uploaded
+
+
+def _hash(path: Path) -> str | None:
+    try:
+        return MediaEntry.of_file(path, None).sha256
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _check_file(path: Path, item: MediaEntry, sha256: str | None) -> None:
+    """Raise InvalidArgument unless a file is what it was when the plan was made."""
+    if sha256 != item.sha256:
+        raise InvalidArgument(f"{path} has changed since the plan was made", remediation="Run it again.")

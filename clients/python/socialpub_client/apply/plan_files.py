@@ -83,7 +83,7 @@ def read_plan(path: Path) -> WrittenPlan:
         if written.get("format") != FORMAT:
             raise ValueError("it is of another version")
         plan = WrittenPlan(written)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CalendarError([Problem(Place(str(path), 1, 1), f"the file is no plan: {error}")]) from error
     problems = [problem for entry in plan.calendar.entries for problem in _find_changed_files(entry)]
     if problems:

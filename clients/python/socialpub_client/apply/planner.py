@@ -20,6 +20,7 @@ from socialpub_client.models import Account, MediaFile, MediaRef, Post
 
 INLINE_MAX = 8 << 20  # bytes of a file that is checked before it is uploaded
 DUPLICATE = "post.duplicate"
+PASSED = "its time has passed"
 PREVIEW = 200  # characters of a text that are shown
 FILLED_IN = {"pinterest": ("boardId",)}
 """Options by platform that the server takes from the account where none is named: a file without them leaves them."""
@@ -112,8 +113,8 @@ class CalendarPlan:
 class Planner:
     """Compares a calendar with the server. It changes nothing there."""
 
-    def __init__(self, sp: Socialpub, now: datetime, *, publish_late: bool = False, prune: bool = False) -> None:
-        self._sp, self._now, self._publish_late, self._prune = sp, now, publish_late, prune
+    def __init__(self, sp: Socialpub, *, publish_late: bool = False, prune: bool = False) -> None:
+        self._sp, self._publish_late, self._prune = sp, publish_late, prune
         self._accounts: dict[str, Account] = {}
         self._stored: dict[str, MediaFile | None] = {}
         self._hashes: dict[str, str] = {}
@@ -176,11 +177,13 @@ class Planner:
         replaced: Collection[tuple[str, str]],
     ) -> Change:
         at: datetime | None = entry.at
-        if entry.at <= self._now:
+        own = {post for post, _ in replaced}
+        notes, faults = self._check(targets, at, own)
+        if faults == [PASSED]:
             if not self._publish_late:
-                return Change("!", entry.id, title, ("its time has passed; --late=publish publishes it now",))
+                return Change("!", entry.id, title, (f"{PASSED}; --late=publish publishes it now",))
             at = None
-        notes, faults = self._check(targets, at, {post for post, _ in replaced})
+            notes, faults = self._check(targets, at, own)
         if faults:
             return Change("!", entry.id, title, (*notes, *faults))
         content = [
@@ -222,8 +225,6 @@ class Planner:
                 notes += [f"{name}: {field}: {change}" for field, change in differences.items()]
                 steps.append(self._edit_step(each, content, entry.at, differences))
                 edited[each.post.account_id] = content
-        if edited and entry.at <= self._now:
-            faults.append("its time has passed")
         if edited and not faults:
             faults = self._check(edited, entry.at, set(seen))[1]
         if faults:
@@ -294,6 +295,7 @@ class Planner:
     ) -> tuple[list[str], list[str]]:
         """Ask the server; return previews and warnings, and the rules that content breaks.
 
+        The server's clock says what has passed: this machine's may be wrong.
         `own`: the posts that this content replaces, of which it is no duplicate.
         """
         notes = [f"{self._name(account)}: {_preview(content.text)}" for account, content in targets.items()]
@@ -304,7 +306,7 @@ class Planner:
         except SocialpubError as error:
             if error.status not in (400, 404) and error.rule != DUPLICATE:
                 raise
-            return notes, [str(error)]
+            return notes, [PASSED if error.rule == "scheduledAt.future" else str(error)]
         faults: list[str] = []
         for result, account in zip(results, targets, strict=False):
             for warning in result["warnings"]:

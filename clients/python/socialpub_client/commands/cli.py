@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> int:
 
 
 def _parse(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> Callable[[], int] | None:
-    """Parse the command line, and print help; it ends as other output that cannot be written does."""
+    """Parse the command line, and print help. Return None, or what ends the command."""
     try:
         return command_table.parse(arguments, sets)
     except OSError as error:

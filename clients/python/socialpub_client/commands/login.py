@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,19 @@ Json = dict[str, Any]
 def login(options: ApiOptions) -> Output:
     """Check a key at its server, and store both."""
     name = options.name or servers.DEFAULT
+    if not name.isprintable():
+        options.usage("NAME has characters that cannot be shown")
     url = options.url or os.environ.get("SOCIALPUB_URL")
     if not url:
         options.usage("give --url: the address of the server")
     key = options.key or _ask_key(options)
+    if not key:  # else the environment's would be checked, and this one stored
+        options.usage("the key is empty")
     with Socialpub(url, key) as client:
         caller = dict(client.me().raw)
     path = servers.servers_file()
-    stored = servers.load_servers(path)
-    save(path, stored | {name: Server(url, key)})
+    with _changing(path) as stored:
+        stored[name] = Server(url, key)
     return Output(caller, lines=_format_caller, wrote=True, notes=[f"stored as {name} in {path}"])
 
 
@@ -63,16 +69,46 @@ def _format_caller(caller: Json) -> list[str]:
 def logout(options: ApiOptions) -> Output:
     """Forget a server and its key."""
     name, path = options.name or options.server or servers.DEFAULT, servers.servers_file()
-    stored = servers.load_servers(path)
-    if name not in stored:
-        options.usage(f"{path} has no server {name!r}")
-    save(path, {other: kept for other, kept in stored.items() if other != name})
+    with _changing(path) as stored:
+        if stored.pop(name, None) is None:
+            options.usage(f"{path} has no server {name!r}")
     return Output({"name": name, "removed": True}, wrote=True)
+
+
+@contextlib.contextmanager
+def _changing(path: Path) -> Generator[dict[str, Server]]:
+    """Yield the stored servers, and store them as the block changes them.
+
+    One command after another.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _hold_folder(path.parent):
+        stored = servers.load_servers(path)
+        yield stored
+        real = Path(os.path.realpath(path))
+        for left in real.parent.glob(f".{real.name}.*"):  # of a command that was killed; there are keys in it
+            left.unlink()
+        save(path, stored)
+
+
+@contextlib.contextmanager
+def _hold_folder(folder: Path) -> Generator[None]:
+    """Lock a folder for the block, where the system has such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def save(path: Path, stored: dict[str, Server]) -> None:
     """Write the file whole, for its owner alone."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     tables = "\n".join(_format_server(name, server) for name, server in stored.items())
     atomic_files.write(path, tables.encode())
 

@@ -198,7 +198,7 @@ def read_stdin(options: ApiOptions) -> str:
 
 
 def decode_text(content: bytes) -> str:
-    """Decode a text of a person: UTF-8, without the mark that some programs begin it with. Raises UnicodeError."""
+    """Decode UTF-8, without the byte order mark of some programs. Raises UnicodeError."""
     return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 

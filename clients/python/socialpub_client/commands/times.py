@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 
@@ -36,6 +36,8 @@ def to_instant(local: datetime, zone: tzinfo) -> datetime:
         first, second = sorted(local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     except OverflowError:
         raise ValueError(f"{local} in {zone} is out of range") from None
+    if not MINYEAR < first.year < MAXYEAR:  # it may have no local time
+        raise ValueError(f"{local} in {zone} is out of range")
     if first == second:
         return first
     readings = [each.astimezone(zone) for each in (first, second)]
