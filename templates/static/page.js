@@ -147,12 +147,11 @@ async function stay(form, button, parts) {
   }
   if (typing) return;
   for (const each of form.querySelectorAll("[data-stay]")) delete each.dataset.stay;
-  form.requestSubmit(button.formAction.endsWith("/media") ? form.querySelector("button[value=live]") : button);
+  form.requestSubmit(button);
 }
 async function answered(form, button, data, typing) {
-  const withFile = button.formEnctype === "multipart/form-data";
-  if (!withFile) data.delete("file");
-  const sent = { method: "POST", body: withFile ? data : new URLSearchParams(data), redirect: "manual", headers: { Accept: "text/html" } };
+  data.delete("file"); // of the form without a script
+  const sent = { method: "POST", body: new URLSearchParams(data), redirect: "manual", headers: { Accept: "text/html" } };
   if (!typing) button.setAttribute("aria-busy", "true");
   const answer = await fetch(button.hasAttribute("formaction") ? button.formAction : form.action, sent).catch(() => null);
   const text = answer && answer.type === "basic" ? await answer.text().catch(() => null) : null;

@@ -736,6 +736,14 @@ def test_an_upload_after_the_session_ended_brings_its_words_back(world: RequestC
     assert stored_files(world.server) == []
 
 
+def test_the_file_of_the_form_comes_after_all_its_other_fields(world: RequestCast, browser: ApiClient) -> None:
+    """What comes after a large file is not read without a session, and would be lost."""
+    page = browser.get("/compose", headers=HTML).text
+    form = page.partition('<form class="form compose"')[2].partition("</form>")[0]
+    names = re.findall(r'<(?:input|textarea|select)[^>]* name="([^"]*)"', form)
+    assert (names[-1], names.count("file"), f"to.{world.alice.bluesky}" in names) == ("file", 1, True)
+
+
 @pytest.mark.parametrize(("path", "to"), [("/media", "/media"), ("/import", "/import/check")])
 def test_a_form_of_files_alone_leads_back_to_its_page(world: RequestCast, path: str, to: str) -> None:
     add_user(world.server, world.alice, EMAIL, "owner")
