@@ -66,6 +66,15 @@ def test_where_one_is_is_marked_and_the_brand_leads_home(browser: ApiClient) -> 
     assert '<a class="brand" href="/">' in text
 
 
+def test_the_list_of_shortcuts_has_every_one(browser: ApiClient) -> None:
+    script, page = browser.get("/static/keys.js").text, browser.get("/").text
+    ways = re.findall(r'(\w): "/', script.partition("WAYS")[2].partition("}")[0])
+    acts = re.findall(r'^    "?(\S)"?: ', script.partition("KEYS")[2].partition("};")[0], re.MULTILINE)
+    assert (len(ways), len(acts)) == (8, 8)
+    wanted = [f"<kbd>g</kbd> <kbd>{way}</kbd>" for way in ways] + [f"<kbd>{act}</kbd>" for act in acts]
+    assert [keys for keys in wanted if keys not in page] == []
+
+
 # --- The profile that one is in --------------------------------------------------------------------------------------
 
 
