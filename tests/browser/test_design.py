@@ -17,6 +17,17 @@ from tests.support.browser.view_checks import OUT_OF_SIGHT, views_inside
 pytestmark = pytest.mark.browser
 
 PAGES = ("/", "/posts", "/calendar", "/accounts", "/compose", "/docs/ui")
+# The focused element, where no part of it can be seen.
+UNDER_A_BAR = """
+(() => {
+  const BARS = '.dock, .bulk, .finish';
+  const at = document.activeElement, box = at.getBoundingClientRect();
+  if (at === document.body || at.closest(BARS)) return [];
+  const x = Math.min(Math.max(box.left + box.width / 2, 1), innerWidth - 1);
+  const seen = [box.top + 2, (box.top + box.bottom) / 2, box.bottom - 2].map((y) => document.elementFromPoint(x, y));
+  return seen.every((node) => node?.closest(BARS)) ? [at.outerHTML.slice(0, 90)] : [];
+})()
+"""
 SHIFT = """
 new Promise((resolve) => {
   let moved = 0;
@@ -87,6 +98,20 @@ def test_at_twice_and_four_times_the_size_no_page_is_too_wide(tab: BrowserTab, f
             wide = tab.ask("document.documentElement.scrollWidth")
             too_wide = [wide] if wide > width else []
             check_empty(f"{view.address}, {width} wide", sticking_out=tab.ask(STICKING_OUT), too_wide=too_wide)
+
+
+@pytest.mark.parametrize("width", [640, 1280])
+def test_what_has_the_focus_is_not_under_a_bar(tab: BrowserTab, full: DashboardWorld, width: int) -> None:
+    """Neither under that of the phone, which a screen of 1280 px has at 200 %, nor under that of the chosen posts."""
+    for path in ("/", "/posts", "/settings", "/settings/keys", "/compose"):
+        tab.show(f"{full.url}{path}", width=width)
+        if path == "/posts":
+            tab.page.locator(".picker").first.check()
+        hidden = []
+        for _ in range(70):
+            tab.press("Tab")
+            hidden += tab.ask(UNDER_A_BAR)
+        check_empty(f"{path}, {width} wide", hidden=hidden)
 
 
 def test_who_wants_no_movement_sees_none(tab: BrowserTab, full: DashboardWorld) -> None:
