@@ -81,7 +81,7 @@ class InstanceState:
     left: ShutdownRecord | None = None
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, found: Mapping[str, Any]) -> Self:
         files = {name: FileId(**found[name]) for name in ("own", "database", "log") if name in found}
         texts = {name: str(found.get(name, "")) for name in ("machine", "boot", "kernel", "doubted")}
         left = ShutdownRecord(**found["left"]) if "left" in found else None
@@ -92,7 +92,7 @@ class InstanceState:
 class StartEvidence:
     """Facts that a start compares."""
 
-    beat: DatabaseGeneration
+    generation: DatabaseGeneration
     state: InstanceState
     own: FileId
     database: FileId
@@ -103,7 +103,7 @@ class StartEvidence:
         """Return whether it moved to another disk without a reboot, and the mark differs."""
         now, before = self.database.device, self.state.database.device
         same_boot = bool(self.host.boot) and self.host.boot == self.state.boot
-        return same_boot and host_identity.is_disk_device(before) and now != before and self.beat != self.outside
+        return same_boot and host_identity.is_disk_device(before) and now != before and self.generation != self.outside
 
     def is_another_machine(self) -> bool:
         return bool(self.host.machine and self.state.machine and self.host.machine != self.state.machine)
@@ -112,10 +112,10 @@ class StartEvidence:
 # In this order: the first that applies is reported.
 _OLDER_SIGNS: tuple[tuple[Callable[[StartEvidence], bool], str], ...] = (
     (
-        lambda found: found.beat.is_behind(DatabaseGeneration(found.state.beat, found.state.mark)),
+        lambda found: found.generation.is_behind(DatabaseGeneration(found.state.beat, found.state.mark)),
         "it is older than instance.state",
     ),
-    (lambda found: found.beat.is_behind(found.outside), "it is older than the mark outside its folder"),
+    (lambda found: found.generation.is_behind(found.outside), "it is older than the mark outside its folder"),
 )
 _ELSEWHERE_SIGNS: tuple[tuple[Callable[[StartEvidence], bool], str], ...] = (
     (
@@ -131,22 +131,24 @@ _ELSEWHERE_SIGNS: tuple[tuple[Callable[[StartEvidence], bool], str], ...] = (
 )
 
 
-def explain_copy(settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration) -> str | None:
+def explain_copy(settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration) -> str | None:
     """Return why this database may be a copy, or None."""
-    found = _find_evidence(settings, host, uid, beat)
+    found = _find_evidence(settings, host, uid, generation)
     if found is None:
         return f"there is no {get_state_path(settings)}"
     return next((words for sign, words in (*_OLDER_SIGNS, *_ELSEWHERE_SIGNS) if sign(found)), None)
 
 
-def _find_evidence(settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration) -> StartEvidence | None:
+def _find_evidence(
+    settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration
+) -> StartEvidence | None:
     """Return what tells a copy; None without `instance.state`."""
     path = get_state_path(settings)
     state = read_state(path)
     if state is None:
         return None
     own, database = host_identity.identify_file(path), host_identity.identify_file(settings.database_path)
-    return StartEvidence(beat, state, own, database, _find_outside_generation(settings, host, uid), host)
+    return StartEvidence(generation, state, own, database, _find_outside_generation(settings, host, uid), host)
 
 
 # --- Handover ----------------------------------------------------------------------------------------------------
@@ -164,42 +166,42 @@ class HandoverRecord:
     mark: str
 
     @classmethod
-    def of(cls, settings: Settings, at: int, beat: DatabaseGeneration) -> Self:
-        return cls(os.path.realpath(settings.database_path), at, beat.number, beat.mark)
+    def of(cls, settings: Settings, at: int, generation: DatabaseGeneration) -> Self:
+        return cls(os.path.realpath(settings.database_path), at, generation.number, generation.mark)
 
-    def text(self) -> str:
+    def encode(self) -> str:
         return json.dumps(asdict(self))
 
 
-def parse_handover(text: str | None, beat: DatabaseGeneration, now: int) -> HandoverRecord | None:
+def parse_handover(text: str | None, generation: DatabaseGeneration, now: int) -> HandoverRecord | None:
     """Parse a handover; None if the database has run since, or the handover is a week old."""
     if not text:
         return None
     record = HandoverRecord(**json.loads(text))
-    is_valid = (record.beat, record.mark) == (beat.number, beat.mark) and abs(now - record.at) <= HANDOVER_MS
-    return record if is_valid else None
+    is_current = (record.beat, record.mark) == (generation.number, generation.mark)
+    return record if is_current and abs(now - record.at) <= HANDOVER_MS else None
 
 
 def explain_copy_after_handover(
-    settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration, record: HandoverRecord
+    settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration, record: HandoverRecord
 ) -> str | None:
     """Return why a handed over database may still be a copy; None at its new place.
 
     Raises StartError at the old place.
     """
-    if is_handed_over(settings, host, uid, beat, record):
+    if is_handed_over(settings, host, uid, generation, record):
         raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
-    is_behind = beat.is_behind(_find_outside_generation(settings, host, uid))
+    is_behind = generation.is_behind(_find_outside_generation(settings, host, uid))
     return "it is older than the mark outside its folder" if is_behind else None
 
 
 def is_handed_over(
-    settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration, record: HandoverRecord
+    settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration, record: HandoverRecord
 ) -> bool:
     """Return whether a handed over database is still at its old place."""
     if os.path.realpath(settings.database_path) != record.path:
         return False
-    found = _find_evidence(settings, host, uid, beat)
+    found = _find_evidence(settings, host, uid, generation)
     return found is not None and not any(sign(found) for sign, _ in _ELSEWHERE_SIGNS)
 
 
@@ -210,14 +212,20 @@ _HANDED_OVER_MESSAGE = (
 
 
 def save_state(
-    settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration, *, outside: bool, doubted: str = ""
+    settings: Settings,
+    host: HostIdentity,
+    uid: str,
+    generation: DatabaseGeneration,
+    *,
+    outside: bool,
+    doubted: str = "",
 ) -> None:
     """Write `instance.state`. `outside`: the mark too. `doubted`: why the file may be damaged."""
     database = settings.database_path
     wal = database.with_name(database.name + "-wal")
     state = {
-        "beat": beat.number,
-        "mark": beat.mark,
+        "beat": generation.number,
+        "mark": generation.mark,
         "database": asdict(host_identity.identify_file(database)),
         "machine": host.machine,
         "boot": host.boot,
@@ -230,7 +238,7 @@ def save_state(
         get_state_path(settings), lambda fresh: state | {"own": asdict(host_identity.identify_file(fresh))}, sync=True
     )
     if outside:
-        _write_mark(settings, host, uid, beat)
+        _write_mark(settings, host, uid, generation)
 
 
 # --- Pending integrity check -------------------------------------------------------------------------------------
@@ -292,7 +300,7 @@ def get_restore_path(database: Path) -> Path:
 def read_state(path: Path) -> InstanceState | None:
     """Read the state; None if there is no file. Raises StartError if it cannot be read."""
     try:
-        return InstanceState.read(json.loads(path.read_text(encoding="utf-8")))
+        return InstanceState.parse(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -321,21 +329,22 @@ def _write_file(path: Path, content: Callable[[Path], Mapping[str, Any]], *, syn
 
 def _find_outside_generation(settings: Settings, host: HostIdentity, uid: str) -> DatabaseGeneration | None:
     """Return the newest generation stored outside the data folder, or None."""
-    beats = [
-        beat
+    generations = [
+        generation
         for folder in _list_mark_folders(settings, host)
-        if uid and (beat := _read_mark(_get_mark_path(folder, uid)))
+        if uid and (generation := _read_mark(_get_mark_path(folder, uid)))
     ]
-    return max(beats, key=lambda beat: beat.number, default=None)
+    return max(generations, key=lambda generation: generation.number, default=None)
 
 
-def _write_mark(settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration) -> None:
+def _write_mark(settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration) -> None:
     """Write the mark to the first writable folder. Not synced: losing it is harmless."""
+    mark = {"beat": generation.number, "mark": generation.mark}
     for folder in _list_mark_folders(settings, host):
         try:
             private_files.make_folder(folder)
             if folder.stat().st_uid == os.getuid() and not folder.is_symlink():
-                _write_file(_get_mark_path(folder, uid), lambda _: {"beat": beat.number, "mark": beat.mark}, sync=False)
+                _write_file(_get_mark_path(folder, uid), lambda _: mark, sync=False)
                 _delete_old_marks(folder)
                 return
         except OSError as error:

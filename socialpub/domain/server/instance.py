@@ -150,13 +150,13 @@ def _find_copy_reason(service: AppContext, row: InstanceRow) -> str | None:
     Raises StartError if it was handed over to another place.
     """
     settings, host = service.runtime.settings, service.runtime.host
-    beat = _get_generation(row)
-    record = copy_detection.parse_handover(row["moved"], beat, service.now_ms)
+    generation = _get_generation(row)
+    record = copy_detection.parse_handover(row["moved"], generation, service.now_ms)
     if record is not None:
-        return copy_detection.explain_copy_after_handover(settings, host, row["uid"], beat, record)
+        return copy_detection.explain_copy_after_handover(settings, host, row["uid"], generation, record)
     if sql.fetch_value(maintenance.FIND_NEWEST_POST) is None and not (row["beat"] > 1 and Account.select().exists()):
         return None
-    return copy_detection.explain_copy(settings, host, row["uid"], beat)
+    return copy_detection.explain_copy(settings, host, row["uid"], generation)
 
 
 def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
@@ -169,7 +169,7 @@ def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
         words, remedy = f"No server has run on {service.db.path} yet.", "Copy the folder, and start it elsewhere."
         raise ApiError("validation_failed", words, rule="state", status=409, remediation=remedy)
     record = copy_detection.HandoverRecord.of(service.runtime.settings, service.now_ms, _get_generation(row))
-    Instance.update(moved=record.text()).where(Instance.id == 1).execute()
+    Instance.update(moved=record.encode()).where(Instance.id == 1).execute()
     return record
 
 
@@ -178,10 +178,10 @@ def is_handed_over(settings: Settings, now: int) -> bool:
     row = find_row(Instance, 1)
     if row is None:
         return False
-    beat = _get_generation(row)
-    record = copy_detection.parse_handover(row["moved"], beat, now)
+    generation = _get_generation(row)
+    record = copy_detection.parse_handover(row["moved"], generation, now)
     host = host_identity.identify_host()
-    return record is not None and copy_detection.is_handed_over(settings, host, row["uid"], beat, record)
+    return record is not None and copy_detection.is_handed_over(settings, host, row["uid"], generation, record)
 
 
 def cancel_handover(tx: Tx) -> bool:
