@@ -60,40 +60,38 @@ class PeriodicTasks:
 
     def register(self) -> None:
         """Register the tasks with Huey."""
-        service, jobs = self._service, self._service.jobs
-        jobs.post_execute(name="count failures")(_count_failure)
-        add = functools.partial(_add_task, service)
-        add("file_posts", lambda now: self._indexed != self._heartbeat.newest_event, self.index_posts)
+        service, add, every, unless_paused = self._service, self._add, IntervalSchedule, self._unless_paused
+        service.jobs.post_execute(name="count failures")(_count_failure)
+        add("index_posts", lambda now: self._indexed != self._heartbeat.newest_event, self.index_posts)
         add("save_tokens", lambda now: tokens.has_unsaved(service), lambda: tokens.save_unsaved(service))
-        add("keep_answers", lambda now: bool(service.lost.unstored), lambda: recovery.retry_unstored_responses(service))
-        add("sweep", IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
-        add("end_overdue", IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS), self._end_overdue)
-        hourly, on = IntervalSchedule(RETENTION_SECONDS, SWEEP_SECONDS), IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS)
-        add("forget", lambda now: hourly(now) or (on(now) and not self.retention.is_done), self.delete_expired)
-        add("tidy", IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS), self._tidy)
-        add(
-            "renew_tokens",
-            self._unless_paused(IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS)),
-            self.token_refresher.run,
-        )
-        notices = IntervalSchedule(api_versions.CHECK_SECONDS, FIRST_SECONDS)
-        add("tell_versions", self._unless_paused(notices), lambda: api_versions.notify_due(service))
-        keys = IntervalSchedule(key_expiry.CHECK_SECONDS, FIRST_SECONDS)
-        add("tell_keys", self._unless_paused(keys), lambda: key_expiry.notify_due(service))
+        retry_responses = functools.partial(recovery.retry_unstored_responses, service)
+        add("store_responses", lambda now: bool(service.lost.unstored), retry_responses)
+        add("sweep", every(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
+        add("fail_overdue_in_outage", every(SWEEP_SECONDS, SWEEP_SECONDS), self._fail_overdue)
+        hourly, on = every(RETENTION_SECONDS, SWEEP_SECONDS), every(SWEEP_SECONDS, SWEEP_SECONDS)
+        add("delete_expired", lambda now: hourly(now) or (on(now) and not self.retention.is_done), self.delete_expired)
+        add("free_resources", every(SWEEP_SECONDS, FIRST_SECONDS), self._free_resources)
+        add("refresh_tokens", unless_paused(every(SWEEP_SECONDS, FIRST_SECONDS)), self.token_refresher.run)
+        version_notices = every(api_versions.CHECK_SECONDS, FIRST_SECONDS)
+        add("notify_versions", unless_paused(version_notices), lambda: api_versions.notify_due(service))
+        key_notices = every(key_expiry.CHECK_SECONDS, FIRST_SECONDS)
+        add("notify_keys", unless_paused(key_notices), lambda: key_expiry.notify_due(service))
         if service.runtime.settings.publishing.version_checks:
-            checks = IntervalSchedule(version_checks.CHECK_SECONDS, version_checks.FIRST_CHECK_SECONDS)
-            add(
-                "ask_versions",
-                self._unless_paused(checks),
-                lambda: version_checks.check_due(service, self._stopping.is_set),
-            )
-        add(
-            "back_up",
-            IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS),
-            self.backups.run_due,
-            retry_seconds=BACKUP_RETRY_SECONDS,
-        )
-        add("beat", IntervalSchedule(instance.GENERATION_SECONDS, instance.GENERATION_SECONDS), self._heartbeat.beat)
+            checks = every(version_checks.CHECK_SECONDS, version_checks.FIRST_CHECK_SECONDS)
+            check_versions = functools.partial(version_checks.check_due, service, self._stopping.is_set)
+            add("check_versions", unless_paused(checks), check_versions)
+        add("back_up", every(SWEEP_SECONDS, FIRST_SECONDS), self.backups.run_due, BACKUP_RETRY_SECONDS)
+        add("beat", every(instance.GENERATION_SECONDS, instance.GENERATION_SECONDS), self._heartbeat.beat)
+
+    def _add(
+        self,
+        name: str,
+        is_due: Callable[[datetime], bool],
+        run: Callable[[], Any],
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        task = self._service.jobs.periodic_task(is_due, name=name, retries=RETRIES, retry_delay=retry_seconds)
+        task(retry_without_storage(run))
 
     def index_posts(self) -> None:
         """Add new posts to the search index, at most INDEX_BATCHES batches.
@@ -118,12 +116,12 @@ class PeriodicTasks:
         if not self._gate.reason and not self._gate.is_clock_doubtful:
             self.retention.run(self._service.now_ms)
 
-    def _end_overdue(self) -> None:
+    def _fail_overdue(self) -> None:
         """Fail overdue posts of an upstream that does not respond, without waiting until it does."""
         if self._service.upstream.breakers.open() and not self._gate.held_back:
             recovery.fail_overdue(self._service)
 
-    def _tidy(self) -> None:
+    def _free_resources(self) -> None:
         outbound.close_idle()
         malloc.trim()
         connect.purge(self._service)
@@ -131,18 +129,6 @@ class PeriodicTasks:
     def _unless_paused(self, interval: IntervalSchedule) -> Callable[[datetime], bool]:
         """Postpone a task during a pause: a copy must not use up the original's tokens."""
         return lambda now: not self._gate.reason and interval(now)
-
-
-def _add_task(
-    service: AppContext,
-    name: str,
-    is_due: Callable[[datetime], bool],
-    run: Callable[[], Any],
-    retry_seconds: float = RETRY_SECONDS,
-) -> None:
-    service.jobs.periodic_task(is_due, name=name, retries=RETRIES, retry_delay=retry_seconds)(
-        retry_without_storage(run)
-    )
 
 
 def _count_failure(task: Any, value: object, error: Exception | None) -> None:

@@ -16,8 +16,8 @@ from socialpub.domain.media import library
 from socialpub.domain.publishing.intents import RunSnapshot
 from socialpub.platforms.contract import Draft
 
-IMMEDIATE_WAIT_SECONDS = 0.5  # seconds, enough for most files
-FALLBACK_SECONDS = 30.0  # seconds; fallback if the wake-up was lost
+IMMEDIATE_WAIT_SECONDS = 0.5  # enough for most files
+FALLBACK_SECONDS = 30.0  # until a post whose wake-up was lost is tried again
 
 
 def start_downloads(

@@ -193,7 +193,7 @@ def test_after_a_long_outage_only_the_later_notice_comes(server: AppServer, alic
 def test_the_server_looks_for_expiring_keys_by_itself(server: AppServer, alice: Person) -> None:
     server.limited(alice, expiresAt=format_instant(server.clock.now_ms() + 30 * DAY * 1000))
     server.clock.skip(24 * DAY)
-    (task,) = [task for task in server.service.jobs._registry.periodic_tasks if task.name == "tell_keys"]
+    (task,) = [task for task in server.service.jobs._registry.periodic_tasks if task.name == "notify_keys"]
     task.execute()
     assert [kind for kind, _ in server.events()] == ["key.expiring"]
 
