@@ -246,3 +246,15 @@ def test_a_member_changes_only_the_time_of_an_approved_post(make_server: Callabl
     owner = sign_in(server, alice.organization, name="olga")
     form = {name: value for name, value in open_form(owner, "post", post["id"]).items() if name != "csrf_token"}
     assert send_form(owner, path, **form | {"text": "Changed"}).status_code == 303
+
+
+@pytest.mark.parametrize(("content", "words"), LACKING)
+def test_the_approval_of_a_draft_that_lacks_something_is_refused_in_these_words(
+    server: AppServer, alice: Person, content: dict[str, Any], words: str
+) -> None:
+    draft = new_draft(alice.api, **json.loads(json.dumps(content).replace("ME", alice.bluesky)))["id"]
+    owner = sign_in(server, alice.organization, name="olga")
+    told = ParsedPage(follow_notice(owner, send_form(owner, f"/drafts/{draft}/approve", seen=""))).text
+    assert words in told
+    assert [word for word in API_WORDS if word in told] == []
+    assert "Approve" not in told
