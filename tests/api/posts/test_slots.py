@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,7 @@ import pytest
 
 from socialpub.domain.posts.slots import DAYS, HORIZON_WEEKS
 from socialpub.store.schema.models import Profile
-from tests.support.app_server import UNKNOWN_ID, Person, error_of, unchanged
+from tests.support.app_server import UNKNOWN_ID, Person, blocked_writer, error_of, unchanged
 from tests.support.connect_flow import sign_in
 from tests.support.media_uploads import wait_until
 from tests.support.post_drafts import new_draft, read_draft
@@ -243,15 +242,12 @@ def test_a_draft_whose_slot_another_batch_takes_is_published_once(at_monday: Req
     define(alice)
     content = {"targets": [at_monday.target()], "text": "draft", "slot": "next", "profileId": alice.profile}
     draft = new_draft(alice.api, **content)["id"]
-    go_on, waiting = threading.Event(), server.service.db._writer._inbox
-    held = server.service.write(lambda tx: go_on.wait(60))
-    with ThreadPoolExecutor(2) as threads:  # both are checked before either is written
+    writing = server.service.admission.writing
+    with ThreadPoolExecutor(2) as threads, blocked_writer(server.service.db):
         first = threads.submit(taken, at_monday)
-        wait_until(lambda: waiting.qsize() == 1)
+        wait_until(lambda: writing._active.get(alice.organization) == 1)  # both are checked before either is written
         second = threads.submit(alice.api.post, f"/v1/drafts/{draft}/publish")
-        wait_until(lambda: waiting.qsize() == 2)
-        go_on.set()
-    assert held.result()
+        wait_until(lambda: writing._active[alice.organization] + writing.waiting(alice.organization) == 2)
     assert (first.result(), second.result().json()["scheduledAt"]) == (MONDAY, NEXT_MONDAY)
     assert read_draft(alice.api, draft)["status"] == "published"
     with unchanged(server):
