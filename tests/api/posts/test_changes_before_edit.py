@@ -96,12 +96,12 @@ class Attempt:
             return sent.result()
 
     def edit_otherwise(self) -> None:
-        body: dict[str, Any] = {
+        bodies: dict[str, dict[str, Any]] = {
             "text edited": {"text": "other"},
             "moved": {"scheduledAt": self.world.soon(10_800)},
             "media added": {"media": [self.other_media]},
-        }[self.case.change]
-        assert self.api.patch(self.address, json=body).status_code == 200
+        }
+        assert self.api.patch(self.address, json=bodies[self.case.change]).status_code == 200
 
     def change(self, tx: Tx) -> None:
         service, alice = self.server.service, self.world.alice

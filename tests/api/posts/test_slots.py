@@ -266,3 +266,17 @@ def test_the_last_slot_is_taken_by_one_of_16_requests(at_monday: RequestCast) ->
     assert refused == ["slots.none"] * 15
     posts = at_monday.alice.api.get("/v1/posts?limit=200").json()["data"]
     assert len({post["scheduledAt"] for post in posts}) == len(posts) == HORIZON_WEEKS
+
+
+@pytest.mark.slow
+def test_a_repeat_of_the_request_that_took_the_last_slot_takes_none(at_monday: RequestCast) -> None:
+    alice, server = at_monday.alice, at_monday.server
+    define(alice, {"zone": "UTC", "weekly": [{"day": "tue", "time": "10:00"}]})
+    for _ in range(HORIZON_WEEKS - 1):
+        taken(at_monday)
+    writing = server.service.admission.writing
+    with ThreadPoolExecutor(2) as threads, blocked_writer(server.service.db):
+        sent = [threads.submit(take, at_monday, externalId="one") for _ in range(2)]
+        wait_until(lambda: writing._active.get(alice.organization, 0) + writing.waiting(alice.organization) == 2)
+    first, second = (answer.result() for answer in sent)
+    assert (first.is_success, first.json()["id"]) == (second.is_success, second.json()["id"])
