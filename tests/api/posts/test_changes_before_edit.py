@@ -1,4 +1,4 @@
-"""Every kind of edit, with every change of its posts that comes between its checks and its transaction."""
+"""Every kind of edit, with each change between its checks and its transaction."""
 
 from __future__ import annotations
 

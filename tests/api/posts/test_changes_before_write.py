@@ -1,4 +1,4 @@
-"""Every kind of acceptance, with every change that comes between its checks and its transaction."""
+"""Every way to publish, with each change between its checks and its transaction."""
 
 from __future__ import annotations
 
