@@ -231,6 +231,25 @@ def test_what_is_too_long_to_be_kept_is_not(server: AppServer) -> None:
     assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=/compose")
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/posts/x/retry", {"page": "/posts/x"}),
+        ("/compose", {"page": "/posts/x", "text": "x" * 50_000}),
+        ("/settings/members", {"page": "/posts/x"}),
+    ],
+)
+def test_a_button_pressed_after_the_session_ended_is_said_to_have_done_nothing(
+    server: AppServer, owner: httpx.Client, path: str, fields: dict[str, str]
+) -> None:
+    server.clock.skip(31 * 24 * 3600)
+    answer = owner.post(path, data=fields)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=/posts/x")
+    page = owner.get(answer.headers["Location"]).text
+    assert "Your session has ended, so nothing was sent or changed." in page
+    assert "Your session has ended" not in owner.get("/login").text
+
+
 @pytest.mark.parametrize("kept", ["nonsense", "[]", '{"page": 1}', '{"fields": {"a": 1}}', "x" * 50_000, "null"])
 def test_a_kept_form_that_is_none_is_left_out(server: AppServer, owner: httpx.Client, kept: str) -> None:
     token = csrf_of(owner.get("/login"))

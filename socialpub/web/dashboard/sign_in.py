@@ -13,13 +13,14 @@ from socialpub.domain.identity import dashboard_session, members, sessions, sign
 from socialpub.domain.identity.sessions import BrowserState, NewSession
 from socialpub.domain.identity.signin import PendingSecondFactor
 from socialpub.domain.organizations import profiles
-from socialpub.web.dashboard.parts.layout import read_signed_out_flash, redirect
+from socialpub.web.dashboard.parts.layout import read_signed_out_flash, redirect, redirect_signed_out
 from socialpub.web.html.templates import render_page
 from socialpub.web.http import forms, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 LOGIN_COOKIE = "socialpub_form"
 CODE_SECONDS = 300  # between the password and the code
+UNSENT_TEXT = "Your session has ended, so nothing was sent or changed. Sign in and do it again."
 LOGIN_SECONDS = 24 * 3600  # lifetime of a sign-in page's token
 
 
@@ -267,13 +268,15 @@ def redirect_to_sign_in(method: str, path: str, query: str) -> HandlerResponse:
 
 
 def save_form_and_sign_in(call: RequestContext) -> HandlerResponse:
-    """Return the sign-in page; the sent form is filled in again afterwards. No action runs."""
-    after = (
-        forms.to_local_path(forms.parse(call).get("page"))
-        if request_headers.is_same_origin(call.service, call.request)
-        else "/"
-    )
+    """Return the sign-in page; the sent form is filled in again afterwards. No action runs.
+
+    A form without typed fields, or one that is too long to be kept, is only said to be unsent.
+    """
+    if not request_headers.is_same_origin(call.service, call.request):
+        return redirect("/login")
+    after = forms.to_local_path(forms.parse(call).get("page"))
     saved_form = forms.serialize(call)
     if not saved_form:
-        return redirect_to_sign_in("GET", after, "")
+        address = redirect_to_sign_in("GET", after, "").headers["Location"]
+        return redirect_signed_out(call, UNSENT_TEXT, address=address, good=False)
     return _login_page(call, f"{after.partition('?')[0]}?kept=1", saved_form=saved_form)

@@ -230,10 +230,13 @@ def redirect_with_flash(
     return redirect(address, _flash_cookie(call.service, call.scope, FlashMessage(text, secret, good, undo)))
 
 
-def redirect_signed_out(call: RequestContext, text: str, *cookies: str) -> HandlerResponse:
+def redirect_signed_out(
+    call: RequestContext, text: str, *cookies: str, address: str = "/login", good: bool = True
+) -> HandlerResponse:
     """Redirect to the sign-in page with a message, and delete the session's cookies."""
     delete_cookies = (forms.delete_cookie(call.service, cookie) for cookie in cookies)
-    return redirect("/login", *delete_cookies, _flash_cookie(call.service, SIGNED_OUT_SCOPE, FlashMessage(text)))
+    notice = FlashMessage(text, good=good)
+    return redirect(address, *delete_cookies, _flash_cookie(call.service, SIGNED_OUT_SCOPE, notice))
 
 
 def read_signed_out_flash(call: RequestContext) -> tuple[FlashMessage | None, tuple[str, ...]]:
