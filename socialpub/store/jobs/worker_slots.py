@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 
 SLEEP_SECONDS_MAX = 5.0  # the longest sleep, after which a set clock or a job of a command is noticed
 _NO_DEADLINE = float("inf")
@@ -18,11 +17,12 @@ class WorkerSlots:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
-        self._taken: dict[str, int] = defaultdict(int)
+        self._taken = {"": 0}  # by kind; "" is none
 
     def reserve(self, kind: str, count: int) -> None:
         """Set the number of slots of a kind."""
         self._counts[kind] = count
+        self._taken.setdefault(kind, 0)
 
     def free(self, kind: str) -> int:
         with self._lock:
