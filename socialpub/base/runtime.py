@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import secrets
 import threading
 import time
@@ -186,11 +185,7 @@ def _read_or_create_key_file(path: Path, make: bool) -> list[crypto.MasterKey]:
     if not path.exists():
         if not make:
             raise ValueError("the key file is missing; restore it from your backup, secrets cannot be read without it")
-        private_files.make_folder(path.parent)
-        with os.fdopen(private_files.create(path), "w") as file:
-            file.write(crypto.format_master_keys([crypto.MasterKey(SYSTEM_ENTROPY(32))]).decode())
-            file.flush()
-            os.fsync(file.fileno())
+        master_key_file.create(path, crypto.MasterKey(SYSTEM_ENTROPY(32)))
     if path.stat().st_mode & 0o077:
         raise ValueError("the key file can be read by other users; run: chmod 600 " + str(path))
     return crypto.parse_master_keys(path.read_text(encoding="ascii", errors="replace"))

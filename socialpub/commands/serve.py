@@ -35,7 +35,15 @@ from socialpub.domain.media import files
 from socialpub.domain.server import copy_detection, instance
 from socialpub.store import database
 from socialpub.store.engine import integrity
-from socialpub.store.engine.locks import ServeLock, StartError, check_access, check_hard_links, is_served, list_files
+from socialpub.store.engine.locks import (
+    ServeLock,
+    StartError,
+    check_access,
+    check_hard_links,
+    check_kind,
+    is_served,
+    list_files,
+)
 from socialpub.store.schema import migration, models, snapshot
 from socialpub.web.app import build_app
 from socialpub.web.server import Lifespan, run_until_signal, serve_app
@@ -56,6 +64,7 @@ def serve(options: CommandOptions) -> None:
     raise_file_limit()
     settings = load_settings(options, server={"host": options.host, "port": options.port})
     configure_logging(settings)
+    check_kind(settings.database_path)
     with hold_server_lock(settings):
         sock, settings = bind(settings)
         with sock:
@@ -297,6 +306,7 @@ def describe_older_schema(path: Path, lacking: int) -> str:
 
 def _prepare_directory(settings: Settings) -> Path:
     """Prepare directory and permissions; return the database path. Raises StartError."""
+    check_kind(settings.database_path)
     try:
         private_files.make_folder(settings.data_dir)
     except OSError as error:
@@ -311,7 +321,8 @@ def _prepare_directory(settings: Settings) -> Path:
 
 
 def make_private(settings: Settings) -> None:
-    """Restrict the permissions of our files. Raises StartError for files of another user."""
+    """Restrict the permissions of our files. Raises StartError for files of others."""
+    check_kind(settings.database_path)
     ours = (settings.data_dir / "media", settings.data_dir / "instance.state")
     link = (settings.database_path,) if settings.database_path.is_symlink() else ()
     why = private_files.restrict_permissions((*link, *list_files(settings.database_path), *ours))

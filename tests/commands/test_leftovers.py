@@ -103,6 +103,13 @@ def test_a_killed_restore_leaves_nothing_after_the_next(point: str, house: Path,
     }  # fmt: skip
 
 
+def test_a_killed_rotation_leaves_no_key_after_the_next(house: Path) -> None:
+    assert command(house, "keys", "rotate", kill="rotate.written") == KILLED
+    assert list(house.glob(".master.key*"))
+    assert command(house, "keys", "rotate") == 0
+    assert list(house.glob(".master.key*")) == []
+
+
 def test_a_killed_verify_leaves_no_database_in_the_temporary_folder(house: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "backups" / "whole.zip")
     assert command(house, "verify", file, kill="verify.mid") == KILLED

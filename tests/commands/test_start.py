@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
+import os
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from socialpub.base.security.crypto import parse_master_key
+from socialpub.base.security import crypto, master_key_file
+from socialpub.base.security.crypto import MasterKey, parse_master_key, parse_master_keys
 from tests.support import earlier_databases
 from tests.support.command_runner import TOKENS, AskCommand, RunCommand
 from tests.support.server_start import SERVE, failed_start
@@ -40,6 +45,37 @@ def test_missing_key_file_is_not_recreated_while_secrets_need_the_old_one(
     sealed.unlink()
     failed_start(run(*command), "master.key", "missing", "backup")
     assert not sealed.exists()
+
+
+def test_a_key_file_that_could_not_be_written_is_made_by_the_next_command(
+    run: RunCommand, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is whole or not there, so that a command that fails, or is killed, bars no other one."""
+    assert run("migrate").code == 0
+
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(master_key_file.os, "fsync", fail)
+        assert "the disk is full" in run(*CREATE).err
+    assert list(folder.glob("*master.key*")) == []
+    assert run(*CREATE).code == 0
+
+
+def test_commands_that_start_at_once_make_one_key_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them finds the file that another one has made meanwhile, and leaves it."""
+    path, theirs = folder / "master.key", MasterKey(b"t" * 32)
+    link = os.link
+
+    def link_later(*given: Any) -> None:
+        path.write_bytes(crypto.format_master_keys([theirs]))
+        link(*given)
+
+    monkeypatch.setattr(os, "link", link_later)
+    master_key_file.create(path, MasterKey(b"o" * 32))
+    assert parse_master_keys(path.read_text()) == [theirs]
+    assert list(folder.iterdir()) == [path]
 
 
 def test_a_key_file_is_made_while_there_is_no_secret_yet(run: RunCommand, folder: Path) -> None:
@@ -182,14 +218,29 @@ def test_a_column_that_a_flipped_bit_has_renamed_is_damage(
     failed_start(run(*command), "socialpub.db", "damaged", "backup")
 
 
-@pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])
+@pytest.mark.parametrize("text", ["my notes\n", "my notes, long enough to be no empty database\n" * 50])
+@pytest.mark.parametrize(
+    "command",
+    [
+        SERVE,
+        CREATE,
+        ("migrate", "--json"),
+        ("backup", "b.zip", "--json"),
+        ("keys", "rotate", "--json"),
+        ("keys", "forget", "--yes", "--json"),
+        ("status", "--json"),
+    ],
+)
 def test_a_file_that_is_no_database_is_refused_and_not_touched(
-    run: RunCommand, folder: Path, command: tuple[str, ...]
+    run: RunCommand, folder: Path, command: tuple[str, ...], text: str
 ) -> None:
+    """Its readers keep their permissions, and nothing is made beside it."""
     path = folder / "socialpub.db"
-    path.write_text("my notes, long enough to be no empty database\n" * 50)
+    path.write_text(text)
+    path.chmod(0o644)
     failed_start(run(*command), "socialpub.db", "not a database")
-    assert path.read_text().startswith("my notes")
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == (text, 0o644)
+    assert list(folder.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])

@@ -13,7 +13,13 @@ from tests.support.soak.soak_world import SoakWorld, running_world
 
 pytestmark = pytest.mark.slow
 ACCOUNTS = 120  # more than are sealed anew in one transaction
-STEPS = ("rotate.file", "db.commit@1", *(f"rotate.part@{number}" for number in range(1, 11)), "rotate.aside")
+STEPS = (
+    *(f"rotate.written@{number}" for number in range(1, 4)),
+    "rotate.file",
+    "db.commit@1",
+    *(f"rotate.part@{number}" for number in range(1, 11)),
+    "rotate.aside",
+)
 
 
 def publish(world: SoakWorld, text: str) -> str:
@@ -53,6 +59,7 @@ def test_a_rotation_killed_at_every_step_goes_on(tmp_path: Path, again: bool) ->
             assert new.id != old.id
             assert set.union(*key_ids_in_use(world.database).values()) == {new.id}
             assert (world.folder / f"master.key.{old.id}").exists()
+            assert list(world.folder.glob(".*")) == []
             assert publish(world, f"{step}, done") == "published"
         assert world.stop() == 0
 

@@ -15,6 +15,7 @@ from socialpub.base.security import private_files
 from socialpub.base.system import os_errors
 
 LOCK_SECONDS = 5.0
+_SQLITE_HEADER = b"SQLite format 3\0"
 
 
 class StartError(Exception):
@@ -60,6 +61,17 @@ def remove_files(database: Path) -> None:
     """Delete a database that is not open, and its side files; delete a link, not its target."""
     for suffix in ("", "-wal", "-shm", "-journal", ".lock", ".write"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
+
+
+def check_kind(database: Path) -> None:
+    """Raise StartError for a file of another program, before anything of it or beside it changes."""
+    with contextlib.suppress(OSError):  # missing, or the error is reported when it is opened
+        if not database.is_file():
+            return
+        with database.open("rb") as file:
+            begin = file.read(len(_SQLITE_HEADER))
+        if begin and begin != _SQLITE_HEADER:
+            raise unusable_error(database, ValueError("file is not a database"))
 
 
 def check_hard_links(database: Path) -> None:
