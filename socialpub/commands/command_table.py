@@ -11,7 +11,15 @@ import click
 from socialpub.base.key_scopes import ALL_SCOPES
 from socialpub.commands.click_types import COMMON_OPTIONS, CliCommand, CommandGroup, LazyGroup, file_argument
 from socialpub_client.commands import command_table as client_table
-from socialpub_client.commands.click_types import ApiCommand, LazyChoice, UsageGroup, argument, flag, option
+from socialpub_client.commands.click_types import (
+    ApiCommand,
+    LazyChoice,
+    UsageGroup,
+    argument,
+    flag,
+    option,
+    repeat_option,
+)
 from socialpub_client.commands.command_table import CommandSet
 
 ONE_ORG = "the organization, by id or name; optional if there is only one"
@@ -222,6 +230,7 @@ def _webhook_commands() -> Iterator[click.Command]:
         argument("type", type_=LazyChoice(_list_events)),
         option("endpoint", "only this endpoint, even if it is off or takes other types", metavar="ID"),
         option("data", "data of the event, instead of the example data", metavar="JSON"),
+        repeat_option(),
         package=PACKAGE,
     )
 

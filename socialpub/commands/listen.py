@@ -124,6 +124,8 @@ class EventForwarder:
 
 def trigger(options: ApiOptions) -> Output:
     """Send a sample event to the endpoint, or to all active ones that want the type."""
+    if options.idempotency_key and not options.endpoint:
+        options.usage("--idempotency-key is of one request: give --endpoint")
     data, client = _data(options), connect(options)
     endpoints = [options.endpoint] if options.endpoint else _find_endpoints(client, options.type)
     if not endpoints:

@@ -308,6 +308,36 @@ def test_a_write_with_lost_answers_ends_with_6_and_prints_its_key(
     assert world.texts().count(said) == 1
 
 
+def test_every_write_can_be_repeated_with_the_key_that_it_printed(
+    run: RunCommand, world: ClientWorld, monkeypatch: pytest.MonkeyPatch, text: Callable[[], str]
+) -> None:
+    said = text()
+    fields = ("-f", f"text={said}", "-f", 'targets=[{"platform": "bluesky"}]')
+    created = ("webhooks", "create", "https://example.org/hook", "--description", said, "--json")
+    for line in (("api", "POST", "/v1/posts", *fields), created):
+        world.client(*["reset after"] * 5)
+        with monkeypatch.context() as cut:
+            cut.setattr(runner, "Socialpub", _with(world.transport))
+            ended = run(*line)
+        assert ended.code == exit_codes.UNKNOWN
+        found = re.search("with (--idempotency-key) ([0-9a-f-]+): ", ended.err)
+        assert found is not None, ended.err
+        assert run(*line, *found.groups()).code == exit_codes.DONE
+    assert world.texts().count(said) == 1
+    hooks = [row for row in run("webhooks", "list", "--json").out.splitlines() if said in row]
+    assert len(hooks) == 1
+
+
+def test_every_command_that_writes_takes_a_key() -> None:
+    group, others = command_table.build_root([]), {"login", "logout", "whoami", "events", "apply", "mcp"}
+    commands = [command for name, command in group.commands.items() if name not in others | {"help"}]
+    commands += [each for command in commands if isinstance(command, click.Group) for each in command.commands.values()]
+    reading = {"list", "show", "boards", "deliveries"}
+    for command in commands:
+        if not isinstance(command, click.Group) and command.name not in reading:
+            assert "idempotency_key" in {option.name for option in command.params}, command.name
+
+
 def _with(transport: Any) -> Callable[..., Socialpub]:
     """Make clients over this transport, whatever the command asks for."""
 

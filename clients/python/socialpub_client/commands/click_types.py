@@ -127,6 +127,11 @@ API_OPTIONS = (
 )
 
 
+def repeat_option() -> click.Option:
+    """Create the option of a command that changes something, for the key that an unknown outcome names."""
+    return option("idempotency-key", "repeat a request whose outcome is unknown with its key", metavar="KEY")
+
+
 class ApiCommand(UsageCommand):
     """Command over the API. `run`: its function, as `module.function` of the package."""
 

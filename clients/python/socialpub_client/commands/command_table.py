@@ -19,6 +19,7 @@ from socialpub_client.commands.click_types import (
     argument,
     flag,
     option,
+    repeat_option,
 )
 
 PATH = click.Path(path_type=Path)
@@ -140,6 +141,7 @@ def _commands() -> Iterator[click.Command]:
         option("input", "the body, from a file; - is standard input", type=INPUT),
         flag("paginate", "all pages of a list, one row a line"),
         option("include", "print the status and the headers first", short="i", is_flag=True),
+        repeat_option(),
     )
     yield command_line.build_command()
     yield ApiCommand(
@@ -191,7 +193,7 @@ def _post_command() -> click.Command:
         option("first-comment", "a reply below the post"),
         option("thread", "a file with the pieces that follow, separated by lines of ---", type=INPUT),
         option("external-id", "your own id: the same post again with it is not published twice"),
-        option("idempotency-key", "repeat a request whose outcome is unknown with its key"),
+        repeat_option(),
         option("on-duplicate", "of a text that the account had within a day", type=click.Choice(("warn", "refuse"))),
         flag("check", "only check it: nothing is published"),
         option(
@@ -210,7 +212,7 @@ def _post_command() -> click.Command:
 def _posts_commands() -> click.Command:
     post = argument("id", "the id of the post")
     seen = option("if-match", "only if its version (ETag) is still this one", metavar="ETAG")
-    sure = flag("yes", "do not ask")
+    sure, repeat = flag("yes", "do not ask"), repeat_option()
     return ApiGroup(
         "posts",
         "list and change posts",
@@ -239,10 +241,11 @@ def _posts_commands() -> click.Command:
             option("file", "read the new text from this file", type=INPUT),
             *_content_options(),
             seen,
+            repeat,
         ),
-        ApiCommand("move", "posts.move", "change the time of a queued post", post, *_time_options(), seen),
-        ApiCommand("cancel", "posts.cancel", "cancel a queued post; asks for confirmation", post, seen, sure),
-        ApiCommand("retry", "posts.retry", "publish a failed post again", post, *_time_options()),
+        ApiCommand("move", "posts.move", "change the time of a queued post", post, *_time_options(), seen, repeat),
+        ApiCommand("cancel", "posts.cancel", "cancel a queued post; asks for confirmation", post, seen, sure, repeat),
+        ApiCommand("retry", "posts.retry", "publish a failed post again", post, *_time_options(), repeat),
         ApiCommand(
             "settle",
             "posts.settle",
@@ -250,6 +253,7 @@ def _posts_commands() -> click.Command:
             post,
             option("published/--not-published", "whether it is there", required=True),
             option("uri", "where it is"),
+            repeat,
         ),
     )
 
@@ -265,6 +269,7 @@ def _media_commands() -> click.Command:
             "upload files; prints an id for each",
             argument("files", type_=PATH, nargs=-1, required=True),
             option("alt", "the description of the file"),
+            repeat_option(),
         ),
         ApiCommand(
             "list",
@@ -275,7 +280,12 @@ def _media_commands() -> click.Command:
         ),
         ApiCommand("show", "media.show", "show an uploaded file", media),
         ApiCommand(
-            "delete", "media.delete", "delete an uploaded file; asks for confirmation", media, flag("yes", "do not ask")
+            "delete",
+            "media.delete",
+            "delete an uploaded file; asks for confirmation",
+            media,
+            flag("yes", "do not ask"),
+            repeat_option(),
         ),
     )
 
@@ -298,7 +308,7 @@ def _accounts_commands() -> click.Command:
 
 
 def _webhooks_commands() -> click.Command:
-    endpoint = argument("id", "the id of the endpoint")
+    endpoint, repeat = argument("id", "the id of the endpoint"), repeat_option()
     return ApiGroup(
         "webhooks",
         "endpoints that receive events",
@@ -311,6 +321,7 @@ def _webhooks_commands() -> click.Command:
             argument("address", "the URL that receives the events"),
             option("types", "only these event types, separated by commas"),
             option("description", "what it is for, in your words"),
+            repeat,
         ),
         ApiCommand(
             "change",
@@ -321,6 +332,7 @@ def _webhooks_commands() -> click.Command:
             option("types", "only these event types, separated by commas; empty: all"),
             option("description", "what it is for, in your words"),
             option("active/--inactive", "whether it receives events", default=None),
+            repeat,
         ),
         ApiCommand(
             "delete",
@@ -328,8 +340,9 @@ def _webhooks_commands() -> click.Command:
             "delete an endpoint; asks for confirmation",
             endpoint,
             flag("yes", "do not ask"),
+            repeat,
         ),
-        ApiCommand("rotate", "webhooks.rotate", "give an endpoint a new secret, which is shown once", endpoint),
+        ApiCommand("rotate", "webhooks.rotate", "give an endpoint a new secret, which is shown once", endpoint, repeat),
         ApiCommand(
             "deliveries",
             "webhooks.deliveries",
@@ -338,5 +351,7 @@ def _webhooks_commands() -> click.Command:
             option("status", "only with this status", type=click.Choice(("pending", "succeeded", "failed"))),
             option("limit", "at most so many; 0: all", type=click.IntRange(0), default=50),
         ),
-        ApiCommand("redeliver", "webhooks.redeliver", "send a delivery again", argument("id", "of the delivery")),
+        ApiCommand(
+            "redeliver", "webhooks.redeliver", "send a delivery again", argument("id", "of the delivery"), repeat
+        ),
     )

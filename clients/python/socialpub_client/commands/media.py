@@ -27,6 +27,8 @@ Json = dict[str, Any]
 
 def upload(options: ApiOptions) -> Output:
     """Upload files; the rows come as each is stored."""
+    if options.idempotency_key and len(options.files) > 1:
+        options.usage("--idempotency-key is of one request: give one file")
     for path in options.files:
         if not os.path.isfile(path):  # Path.is_file raises OSError for a name that is too long
             options.usage(f"there is no file {path}")

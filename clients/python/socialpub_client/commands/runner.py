@@ -231,6 +231,9 @@ def new_key(options: ApiOptions) -> str:
 
 def _report(error: errors.SocialpubError, options: ApiOptions) -> int:
     """Print an error, as the API's envelope with `--json`; return its exit code."""
+    if isinstance(error, errors.OutcomeUnknown):
+        with_key = f" with --idempotency-key {error.idempotency_key}" if hasattr(options, "idempotency_key") else ""
+        error.remediation = f"Repeat the same command{with_key}: it is accepted at most once."
     if options.json:
         try:
             print(escape_surrogates(json.dumps(envelope(error), ensure_ascii=False)), flush=True)
