@@ -484,6 +484,23 @@ def test_media_is_uploaded_found_shown_and_deleted(run: RunCommand, tmp_path: Pa
     assert run("media", "upload", str(tmp_path / "missing.png")).code == 2
 
 
+def test_an_upload_of_which_a_part_was_stored_ends_with_5(run: RunCommand, tmp_path: Path) -> None:
+    for name, content in (("a.png", picture("PNG", (5, 6))), ("b.png", b"no image"), ("c.png", picture("PNG", (6, 5)))):
+        (tmp_path / name).write_bytes(content)
+    files = [str(tmp_path / name) for name in ("a.png", "b.png", "c.png")]
+    ended = run("media", "upload", *files, "--json")
+    stored, refused = map(json.loads, ended.out.splitlines())
+    assert (ended.code, stored["kind"], refused["error"]["code"]) == (exit_codes.PARTLY, "image", "validation_failed")
+    assert run("media", "upload", *files[1:]).code == exit_codes.REFUSED
+    run("media", "delete", stored["id"], "--yes")
+
+
+def test_a_file_that_cannot_be_used_is_told_as_json_too(run: RunCommand, tmp_path: Path) -> None:
+    ended = run("events", "--cursor-file", str(tmp_path), "--json")
+    assert (ended.code, ended.error["code"]) == (exit_codes.FAILED, "file_error")
+    assert f"{tmp_path}: Is a directory" in ended.err
+
+
 def test_events_are_json_lines_and_go_on_after_the_kept_cursor(
     run: RunCommand, tmp_path: Path, text: Callable[[], str]
 ) -> None:

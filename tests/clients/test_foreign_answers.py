@@ -101,6 +101,34 @@ def test_a_proxy_without_its_server_does_not_end_a_wait(world: ClientWorld, page
     assert sp.batches.get(batch.id).wait().is_final
 
 
+def test_a_server_that_never_waits_is_not_asked_without_a_pause(world: ClientWorld) -> None:
+    """As behind a proxy that drops `Prefer`, or leaves a second try no time."""
+    slept: list[float] = []
+    batch = world.plain().posts.publish("no pause", to=world.alice.bluesky)
+    waiting = {**batch.raw, "results": [{**result, "status": "publishing"} for result in batch.raw["results"]]}
+    page = {"data": [], "nextCursor": None, "endCursor": "here"}
+    running = {"error": {"code": "idempotency_conflict", "message": "x", "rule": "idempotency_key.in_progress"}}
+    answers = [
+        *[Response(200, {}, json.dumps(waiting).encode())] * 4,
+        Response(200, {}, json.dumps(batch.raw).encode()),
+        *[Response(200, {}, json.dumps(page).encode())] * 4,
+        Response(401, {}, b'{"error": {"code": "unauthenticated", "message": "x"}}'),
+        *[Response(409, {"retry-after": "0"}, json.dumps(running).encode())] * 3,
+        Response(200, {}, json.dumps(batch.raw).encode()),
+    ]
+    sp = Socialpub("http://127.0.0.1:9", "k", transport=Answering(answers), sleep=slept.append)
+    sp.batches.get(batch.id).wait()
+    assert [round(seconds, 1) for seconds in slept] == [1.0] * 3
+    slept.clear()
+    with pytest.raises(errors.Unauthenticated):
+        next(sp.events.follow())
+    assert [round(seconds, 1) for seconds in slept] == [1.0] * 3  # the first one asks where the end is
+    slept.clear()
+    sp.posts.publish("x", to="bluesky")
+    assert len(slept) == 3
+    assert min(slept) > 0
+
+
 def test_details_of_another_kind_are_left_out() -> None:
     entries: list[Any] = [{"targetIndex": "first"}, {"path": []}, None, 7]
     assert errors.PreflightFailed("x", platform_response=entries).failures == ()

@@ -212,7 +212,7 @@ class Engine:
 
     def _delay(self, tries: int, error: errors.SocialpubError) -> float:
         """Return the seconds until the next try: the server's, else random with a growing bound."""
-        if error.retry_after is not None:
+        if error.retry_after:  # 0 would be a try at once, and the next one
             return float(error.retry_after)
         return self.runtime.random() * min(DELAY_FIRST * 2.0 ** max(tries - 1, 0), DELAY_MAX)
 

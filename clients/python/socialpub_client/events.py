@@ -10,7 +10,7 @@ from typing import Any
 from socialpub_client import errors
 from socialpub_client.engine import Engine, read
 from socialpub_client.messages import Sleep, Steps
-from socialpub_client.operations import Resource, is_passing, listing, streaming
+from socialpub_client.operations import Resource, is_passing, listing, pause_if_early, streaming
 
 Json = Mapping[str, Any]
 PAGE = 200
@@ -113,9 +113,13 @@ class FollowFeed:
 
     def advance(self) -> Steps[Sequence[Event] | None]:
         """Return the next events; none where there were none for some seconds."""
+        asked = self._engine.runtime.monotonic()
         try:
             # The first request does not wait: were it cut off, "the end" would be a later place when asked again.
-            events, _ = yield from self._feed.read_page(None if self._feed.position == END else WAIT)
+            waits = self._feed.position != END
+            events, _ = yield from self._feed.read_page(WAIT if waits else None)
+            if waits and not events:
+                yield from pause_if_early(self._engine, asked)
         except errors.SocialpubError as error:
             if not is_passing(error):
                 raise

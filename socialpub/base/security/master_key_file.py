@@ -37,7 +37,7 @@ def write(path: Path, keys: Sequence[crypto.MasterKey]) -> None:
 
 
 def create(path: Path, key: crypto.MasterKey) -> None:
-    """Create the key file, whole from its first moment; leave the one of another process that was faster."""
+    """Create the key file whole; leave the one of another process that was faster."""
     private_files.make_folder(path.parent)
     handle, temporary = private_files.create_temporary(path.parent, f".{path.name}.")
     try:

@@ -64,7 +64,7 @@ def remove_files(database: Path) -> None:
 
 
 def check_kind(database: Path) -> None:
-    """Raise StartError for a file of another program, before anything of it or beside it changes."""
+    """Raise StartError for a file of another program, before anything is changed."""
     with contextlib.suppress(OSError):  # missing, or the error is reported when it is opened
         if not database.is_file():
             return

@@ -31,7 +31,7 @@ def program(sets: Iterable[CommandSet] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":  # None where it is closed
             stream.reconfigure(encoding="utf-8")  # as JSON is; texts of posts are beyond most other encodings
     gc.disable()  # until all is imported: collections during imports take a sixth of the startup
-    process_exit.exit_now(main(None, load_installed() if sets is None else sets))
+    process_exit.exit_now(main(None, sets))
 
 
 def load_installed() -> list[CommandSet]:
@@ -41,10 +41,10 @@ def load_installed() -> list[CommandSet]:
     return [entry.load()() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
 
 
-def main(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> int:
+def main(arguments: Sequence[str] | None, sets: Iterable[CommandSet] | None) -> int:
     """Run one command and return its exit code."""
     try:
-        invocation = _parse(arguments, sets)
+        invocation = _parse(arguments, load_installed() if sets is None else sets)
         return DONE if invocation is None else invocation()
     except click.UsageError as error:
         _show_usage(error)

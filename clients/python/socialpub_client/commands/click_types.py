@@ -128,7 +128,7 @@ API_OPTIONS = (
 
 
 def repeat_option() -> click.Option:
-    """Create the option of a command that changes something, for the key that an unknown outcome names."""
+    """Create the option for the key of a request whose outcome is unknown."""
     return option("idempotency-key", "repeat a request whose outcome is unknown with its key", metavar="KEY")
 
 

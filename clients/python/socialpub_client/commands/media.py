@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
+from socialpub_client.commands.exit_codes import FAILED, PARTLY, REFUSED
 from socialpub_client.commands.posts import limited, page_size
 from socialpub_client.commands.runner import (
     Output,
@@ -18,8 +20,10 @@ from socialpub_client.commands.runner import (
     connect_to_write,
     is_terminal,
     new_key,
+    report_error,
     writing,
 )
+from socialpub_client.errors import SocialpubError
 from socialpub_client.terminal_text import escape_controls
 
 Json = dict[str, Any]
@@ -32,10 +36,21 @@ def upload(options: ApiOptions) -> Output:
     for path in options.files:
         if not os.path.isfile(path):  # Path.is_file raises OSError for a name that is too long
             options.usage(f"there is no file {path}")
-    client = connect(options)
-    return Output(
-        rows=(_upload(options, client, path) for path in options.files), lines=lambda row: [row["id"]], wrote=True
-    )
+    output = Output(lines=lambda row: [row["id"]], wrote=True)
+    output.rows = _upload_all(options, connect(options), output)
+    return output
+
+
+def _upload_all(options: ApiOptions, client: Socialpub, output: Output) -> Iterator[Json]:
+    """Upload files in order, to the first that fails; it decides the exit code."""
+    for number, path in enumerate(options.files):
+        try:
+            row = _upload(options, client, path)
+        except (SocialpubError, OSError) as error:
+            code = report_error(error, options)
+            output.code = PARTLY if number and code in (FAILED, REFUSED) else code
+            return
+        yield row
 
 
 def _upload(options: ApiOptions, client: Socialpub, path: Path) -> Json:

@@ -56,11 +56,8 @@ def _run(command: Callable[[ApiOptions], Output | int], options: ApiOptions) -> 
     try:
         output = command(options)
         return output if isinstance(output, int) else _show(output, options)
-    except errors.SocialpubError as error:
-        return _report(error, options)
-    except OSError as error:
-        tell_error(f"socialpub: {error.filename or 'the file'}: {error.strerror or error}")
-        return FAILED
+    except (errors.SocialpubError, OSError) as error:
+        return report_error(error, options)
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
 
@@ -229,8 +226,11 @@ def new_key(options: ApiOptions) -> str:
 # --- Errors --------------------------------------------------------------------------------------------------------
 
 
-def _report(error: errors.SocialpubError, options: ApiOptions) -> int:
+def report_error(error: errors.SocialpubError | OSError, options: ApiOptions) -> int:
     """Print an error, as the API's envelope with `--json`; return its exit code."""
+    if isinstance(error, OSError):
+        about = f"{os.fsdecode(error.filename) if error.filename else 'the file'}: {error.strerror or error}"
+        error = errors.SocialpubError(about, code="file_error")
     if isinstance(error, errors.OutcomeUnknown):
         with_key = f" with --idempotency-key {error.idempotency_key}" if hasattr(options, "idempotency_key") else ""
         error.remediation = f"Repeat the same command{with_key}: it is accepted at most once."
