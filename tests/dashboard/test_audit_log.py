@@ -170,6 +170,7 @@ def test_what_cannot_be_asked_for_is_said_on_the_page(owner: httpx.Client, asked
     answer = owner.get(LOG, params=asked)
     assert answer.status_code == 200
     assert 'role="alert"' in answer.text or not told(owner, **asked)
+    assert 'href="/settings/log">Show all' in answer.text  # the way out
     assert "<script>alert" not in answer.text
 
 

@@ -31,7 +31,8 @@ async def show_log(call: RequestContext) -> HandlerResponse:
                 call.service, call.scope, _parse_filter(given, session.zone, people, routes)
             )
         except ApiError as error:
-            return {"page": audit_log_query.AuditPage((), {}, {}, None), "people": people, "problem": error.message}
+            nothing = audit_log_query.AuditPage((), {}, {}, None)
+            return {"page": nothing, "people": people, "problem": error.message, "narrowed": True}
         narrowed = {name: given[name] for name in FILTER_FIELDS if given[name]}
         older = f"{LOG_PATH}?{urlencode(narrowed | {'cursor': page.cursor})}" if page.cursor else None
         newest = f"{LOG_PATH}?{urlencode(narrowed)}" if given["cursor"] else None

@@ -90,7 +90,9 @@ async def show(
     notice = _open_flash(call.service, call.scope, cookie) if cookie else None
     delete_cookie = (forms.delete_cookie(call.service, FLASH_COOKIE),) if cookie else ()
     if values_read["filled"] and call.route.method == "GET":  # a POST shows a form with errors
-        notice = FlashMessage("Your session had ended, so the form was not sent. Its contents are filled in again.")
+        notice = FlashMessage(
+            "Your session had ended, so the form was not sent. Send it again: what you typed is there."
+        )
     frame |= {"notice": notice, "problem": error.message if error else "", **values_read}
     frame |= {"filled": filled} if filled else {}
     return templates.render_page(template, error.status if error else status, delete_cookie, **frame | values)
