@@ -239,7 +239,7 @@ def test_what_is_too_long_to_be_kept_is_not(server: AppServer) -> None:
         ("/settings/members", {"page": "/posts/x"}),
     ],
 )
-def test_a_button_pressed_after_the_session_ended_is_said_to_have_done_nothing(
+def test_a_button_pressed_after_the_session_ended_says_it_did_nothing(
     server: AppServer, owner: httpx.Client, path: str, fields: dict[str, str]
 ) -> None:
     server.clock.skip(31 * 24 * 3600)
