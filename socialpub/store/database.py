@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from socialpub.base.concurrency.fair_executor import NO_SHARE_KEY, QueueLimits, current_share_key
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import Clock, SystemClock
-from socialpub.store.engine import sql
 from socialpub.store.engine.inline_reader import InlineReader
 from socialpub.store.engine.inline_reader import ReadTooLongError as ReadTooLongError
 from socialpub.store.engine.integrity import check_start as check_start
@@ -80,14 +79,6 @@ class Database:
             readers.close()
         self._inline.close()
         self._writer.close()
-
-    def find_foreign_version(self) -> int:
-        """Return a number that changes with each commit of another process.
-
-        Raises ApiError `storage.unavailable` unless a transaction can start.
-        """
-        version: int = self.write(lambda tx: sql.fetch_value("PRAGMA data_version")).result()
-        return version
 
     def write(self, run: Callable[[Tx], T]) -> DbFuture[T]:
         """Run a function in the next transaction; return a future of the durable result.

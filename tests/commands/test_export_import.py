@@ -17,7 +17,7 @@ import pytest
 
 from socialpub.commands import import_export
 from tests.support.command_data import audit_rows, insert_account, make_organization
-from tests.support.command_runner import CommandResult, RunCommand
+from tests.support.command_runner import CommandProcess, CommandResult, RunCommand, make_client, read_address
 from tests.support.import_files import BLUESKY, LATER, X, make_line, run_export, run_import, write_lines
 from tests.support.terminal import read_terminal_until, start_at_terminal
 
@@ -299,3 +299,19 @@ def test_at_a_terminal_an_import_shows_how_far_it_is(run: RunCommand, house: str
         assert "imported  40" in process.popen.communicate()[0]
     assert "checking             [" in seen
     assert len(run_export(run)) == 40
+
+
+def test_a_server_sees_the_texts_that_were_imported_beside_it(
+    run: RunCommand, ask: Ask, house: str, folder: Path, start: Callable[..., CommandProcess]
+) -> None:
+    key = ask("key", "create")["key"]
+    account = next(row["id"] for row in ask("account", "list") if row["platform"] == "twitter")
+    with make_client(read_address(start("serve", "--port", "0")), key) as api:
+
+        def post(text: str) -> int:
+            body = {"text": text, "targets": [{"accountId": account}], "scheduledAt": LATER, "onDuplicate": "refuse"}
+            return api.post("/v1/posts", json=body).status_code
+
+        assert (post("post 1"), post("post 1")) == (202, 409)
+        assert run_import(run, write_lines(folder, make_line(2, account=X)))["imported"] == 1
+        assert post("post 2") == 409

@@ -249,7 +249,7 @@ def test_a_member_changes_only_the_time_of_an_approved_post(make_server: Callabl
 
 
 @pytest.mark.parametrize(("content", "words"), LACKING)
-def test_the_approval_of_a_draft_that_lacks_something_is_refused_in_these_words(
+def test_an_approval_is_refused_in_these_words_too(
     server: AppServer, alice: Person, content: dict[str, Any], words: str
 ) -> None:
     draft = new_draft(alice.api, **json.loads(json.dumps(content).replace("ME", alice.bluesky)))["id"]

@@ -39,7 +39,8 @@ class BackgroundEngine:
         self.throttle = signin.LoginThrottle(service.runtime.clock)
         self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over
         self.gate = PublishingGate(service)
-        self._heartbeat = Heartbeat(service, self.gate, lambda: self.on_fenced(), self._wake_all)
+        self._foreign_version = 0  # in the last transaction
+        self._heartbeat = Heartbeat(service, self.gate, lambda: self.on_fenced())
         self._stopping = threading.Event()
         self.periodic = PeriodicTasks(service, self.fetched, self.gate, self._heartbeat, self._stopping)
         self.integrity_check = BackgroundIntegrityCheck(service)
@@ -66,7 +67,7 @@ class BackgroundEngine:
         service, jobs, gate = self.service, self.service.jobs, self.gate
         row = service.write(lambda tx: instance.take_over(service, tx)).result()
         jobs.epoch = row["epoch"]
-        service.db.guard = lambda: instance.check_fence(service)
+        service.db.guard = self._guard_write
         recovery.shorten_delays(service, recovery.measure_clock_lag(service, row["seen_at"]))
         gate.load(row["paused"], row["seen_at"])
         self._heartbeat.beat()
@@ -86,10 +87,18 @@ class BackgroundEngine:
         """Start due jobs, once the port is open: platforms fetch media from it."""
         self._workers.start()
 
-    def _wake_all(self) -> None:
-        """Wake deliveries and waiting requests: a command may have written what they wait for."""
-        self._deliverer.wake_all()
-        self.service.waiting.notify_all()
+    def _guard_write(self) -> None:
+        """Check at the start of each transaction that this process may write.
+
+        If a command has written since the last one: no callback of its transaction runs in this process, so what is
+        known of posts is read again, and deliveries and waiting requests look for what they wait for.
+        """
+        version = instance.check_fence(self.service)
+        if version != self._foreign_version:
+            self._foreign_version = version
+            self.service.recent_posts.forget_all()
+            self._deliverer.wake_all()
+            self.service.waiting.notify_all()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop claiming jobs and wait at most `seconds` for running ones; a start resumes the rest."""

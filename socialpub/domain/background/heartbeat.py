@@ -15,21 +15,10 @@ log = logging.getLogger("socialpub.jobs")
 
 
 class Heartbeat:
-    """Work of each scheduler round.
+    """Work of each scheduler round. `fenced`: called if another server took over."""
 
-    `fenced`: called if another server took over. `on_foreign_commit`: called if a command has written.
-    """
-
-    def __init__(
-        self,
-        service: AppContext,
-        gate: PublishingGate,
-        fenced: Callable[[], None],
-        on_foreign_commit: Callable[[], None],
-    ) -> None:
+    def __init__(self, service: AppContext, gate: PublishingGate, fenced: Callable[[], None]) -> None:
         self._service, self._gate, self._fenced = service, gate, fenced
-        self._on_foreign_commit = on_foreign_commit
-        self._foreign_version = 0  # in the last round
         self.last = service.runtime.clock.monotonic()  # when a round was last completed
         self.newest_event = 0  # number of the newest event in the last round
 
@@ -50,11 +39,8 @@ class Heartbeat:
             self._fenced()
 
     def _follow_commands(self) -> None:
-        """Act on what a command has written: no callback of its transaction runs in this process."""
-        version = self._service.db.find_foreign_version()
-        if version != self._foreign_version:
-            self._on_foreign_commit()
-            self._foreign_version = version
+        """Begin a transaction, whose guard acts on what a command has written (`engine.py`)."""
+        self._service.write(lambda tx: None).result()
 
     def beat(self) -> None:
         """Record a heartbeat in the database, with the time unless the clock is in doubt."""

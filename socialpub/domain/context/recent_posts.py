@@ -2,7 +2,7 @@
 
 Preflight counts, for every target, the posts within a cap's time span, and checks whether its text was posted before.
 Queries for that would read up to 9,332 rows for a cap of Bluesky, and all rows of a day for a text. So an account is
-loaded once and updated with each post, which works because one server writes all posts of a database. The counts only
+loaded once and updated with each post; all are dropped when a command has written beside the server. The counts only
 serve warnings; a text that may be known is then looked up in the rows.
 """
 
@@ -122,6 +122,11 @@ class RecentPosts:
         with self._lock:
             self._known.pop(account, None)
             self._known.pop(platform, None)
+
+    def forget_all(self) -> None:
+        """Drop all cached posts, because another process may have written some."""
+        with self._lock:
+            self._known.clear()
 
     def _of(self, account: str, platform: str) -> list[_AccountHistory]:
         return [posts for name in (account, platform) if (posts := self._known.get(name))]

@@ -99,14 +99,18 @@ def _use_key(service: AppContext, key: str | None) -> None:
         ) from error
 
 
-def check_fence(service: AppContext) -> None:
-    """Raise FencedError if another server took over or the database was replaced."""
-    epoch, beat, key = sql.fetch_one(authentication.FIND_OWNER)
+def check_fence(service: AppContext) -> int:
+    """Return a number that changes with each commit of another process, which is a command.
+
+    Raises FencedError if another server took over or the database was replaced.
+    """
+    epoch, beat, key, foreign_version = sql.fetch_one(authentication.FIND_OWNER)
     if epoch != service.jobs.epoch:
         raise FencedError("another server has taken over this database; this process writes nothing more")
     if beat < service.process.beat:
         raise FencedError("the database was replaced by an older state; this process writes nothing more")
     _use_key(service, key)
+    return int(foreign_version)
 
 
 def advance_generation(service: AppContext, *, seen: bool = True) -> None:

@@ -1,6 +1,7 @@
 """Authentication of requests, and the check that this server still owns the database."""
 
-FIND_OWNER = "SELECT epoch, beat, key_id FROM instance WHERE id = 1"
+# On the writing connection, `data_version` changes with each commit of another process.
+FIND_OWNER = "SELECT epoch, beat, key_id, (SELECT data_version FROM pragma_data_version) FROM instance WHERE id = 1"
 FIND_MASTER_KEY_ID = "SELECT key_id FROM instance WHERE id = 1"
 
 FIND_KEY_BY_DIGEST = """
