@@ -296,7 +296,7 @@ def _build_published_event(row: PostRow) -> events.PostEventInput:
 
 
 def _notify_waiters(service: AppContext, tx: Tx, row: PostRow) -> None:
-    service.hub.notify_observers(tx, f"batch:{row['batch']}", row)
+    service.batch_observers.notify(tx, row)
     tx.after_commit(functools.partial(service.waiting.notify, f"batch:{row['batch']}"))
 
 

@@ -122,5 +122,5 @@ def _add_drain(app: ServerApp, service: AppContext, pipeline: RequestPipeline) -
     async def drain(_: ServerApp) -> None:
         pipeline.close()
         await pipeline.wait_until_idle(DRAIN_SECONDS)
-        service.hub.close()  # waiting requests are answered as if their wait had timed out
+        service.waiting.close()  # waiting requests are answered as if their wait had timed out
         await pipeline.wait_until_idle(ANSWER_SECONDS)

@@ -173,12 +173,17 @@ def _is_quiet(server: AppServer) -> bool:
     service, engine, pipeline = server.service, server.engine, server.app.ctx.pipeline
     gate, jobs, deliverer, fetched = engine.gate, service.jobs, engine._deliverer, engine.fetched
     storage, groups = jobs.storage, jobs.groups
-    stopped = (engine._stopping.is_set(), service.process.stopping.is_set(), service.hub.is_closed, pipeline._closed)
+    stopped = (
+        engine._stopping.is_set(),
+        service.process.stopping.is_set(),
+        service.waiting.is_closed,
+        pipeline._closed,
+    )
     held_back = (gate.reason, gate.held_back, gate._doubt, gate._is_failing_overdue, service.process.pending_check)
     damaged = (service.db.failing, service.db.fenced.is_set(), service.db.files.lost, service.lost.unstored)
     calling = (service.is_busy(), *(pool.is_busy or pool.waiting_count for pool in _list_pools(service)))
     writing = (service.db._writer._queues, not service.db._writer._inbox.empty())
-    waiting = (pipeline._running, service.hub._waiting, service.hub._observers, service.waiting.count)
+    waiting = (pipeline._running, service.waiting._waiting, service.waiting.count, service.batch_observers._observers)
     working = (storage._tasks, storage._running, storage._later, storage._ready)
     publishing = (groups._busy, groups._waiting, groups._rest_until, fetched._entries, fetched._folder.names())
     delivering = (deliverer._timers, deliverer._woken, deliverer._deferred, deliverer._in_progress)

@@ -122,9 +122,10 @@ async def _replay(service: AppContext, key: IdempotencyKey, wait: float) -> Stor
         return None
     if row is not None and row["fingerprint"] != key.fingerprint:
         raise rule_error("idempotency_key.body_mismatch")
-    row = await service.hub.wait_until(
+    row = await service.waiting.wait_without_place(
         f"key:{key.id}",
         lambda: service.read(lambda: _find_finished(key, service.now_ms)),
+        lambda row: row is not None,
         wait or SAME_KEY_WAIT_SECONDS,
     )
     if row is None:
@@ -180,7 +181,7 @@ def build_row(
 def store_response(service: AppContext, tx: Tx, key_id: str, response: StoredResponse) -> None:
     """Store the response of a key that was inserted without one."""
     sql.execute(acceptance.SET_IDEMPOTENCY_RESPONSE, (response.status, response.body, 0, key_id))
-    tx.after_commit(lambda: service.hub.notify(f"key:{key_id}"))
+    tx.after_commit(lambda: service.waiting.notify(f"key:{key_id}"))
 
 
 def _encrypt_body(service: AppContext, key_id: str, response: StoredResponse, *, secret: bool) -> str:

@@ -107,8 +107,7 @@ class BackgroundEngine:
         self._deliverer.stop(DELIVERY_STOP_SECONDS)
         self.integrity_check.stop()
         self.service.process.stopping.set()
-        self.service.waiting.close()
-        self.service.hub.close()  # no post will finish in this process any more: release the waiters
+        self.service.waiting.close()  # no post will finish in this process any more
         try_step(lambda: tokens.save_unsaved(self.service))
         if not self.service.db.fenced.is_set():
             try_step(self._heartbeat.beat)  # last: the threads that beat have ended

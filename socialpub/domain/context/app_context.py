@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -29,7 +27,7 @@ from socialpub.store.schema.models import Intent
 
 T = TypeVar("T")
 W = TypeVar("W")
-CompletionObserver = Callable[[Tx, PostRow], None]
+BatchObserver = Callable[[Tx, PostRow], None]
 RESERVED_DESCRIPTORS = 100  # for the database, media and logs
 CONCURRENCY_MIN = 32
 CUSTOM_HOST_THREADS = 64
@@ -48,84 +46,29 @@ ACTIVE_SECONDS = 1.0  # an organization counts as active for this long after its
 COUNTED_SECONDS = 0.1  # a request holds its permit at most this long: a slower one waits for another system
 
 
-class CompletionNotifier:
-    """Notifies waiters of this process that a batch or an Idempotency-Key is finished."""
+class BatchObservers:
+    """Observers of batches, each called in the transactions that finish a post of its batch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, set[Future[None]]] = defaultdict(set)
-        self._observers: dict[str, list[CompletionObserver]] = {}
-        self._closed = False
+        self._observers: dict[str, list[BatchObserver]] = {}  # by batch
 
-    @property
-    def is_closed(self) -> bool:
-        """Return whether the server stops, so that no notification will follow."""
-        return self._closed
-
-    def subscribe(self, name: str) -> Future[None]:
-        """Return a future that ends at the next notification of `name`. Call before reading rows."""
-        future: Future[None] = Future()
-        future.set_running_or_notify_cancel()  # a disconnected client must not cancel it
+    def add(self, batch: str, observer: BatchObserver) -> None:
         with self._lock:
-            self._waiting[name].add(future)
-        return future
+            self._observers.setdefault(batch, []).append(observer)
 
-    def unsubscribe(self, name: str, future: Future[None]) -> None:
+    def remove(self, batch: str, observer: BatchObserver) -> None:
         with self._lock:
-            waiting = self._waiting.get(name)
-            if waiting is not None:
-                waiting.discard(future)
-                if not waiting:
-                    del self._waiting[name]
-
-    def notify(self, name: str) -> None:
-        with self._lock:
-            waiting = self._waiting.pop(name, ())  # so that each future is set once
-        for future in waiting:
-            future.set_result(None)
-
-    def add_observer(self, name: str, observer: CompletionObserver) -> None:
-        """Call `observer` in each transaction that finishes a post of `name`, until it is removed."""
-        with self._lock:
-            self._observers.setdefault(name, []).append(observer)
-
-    def remove_observer(self, name: str, observer: CompletionObserver) -> None:
-        with self._lock:
-            left = [each for each in self._observers.get(name, ()) if each != observer]
+            left = [each for each in self._observers.get(batch, ()) if each != observer]
             if left:
-                self._observers[name] = left
+                self._observers[batch] = left
             else:
-                self._observers.pop(name, None)
+                self._observers.pop(batch, None)
 
-    def notify_observers(self, tx: Tx, name: str, post: PostRow) -> None:
-        """Call the observers of `name`, in the transaction that finishes `post`."""
-        for observer in self._observers.get(name, ()):
+    def notify(self, tx: Tx, post: PostRow) -> None:
+        """Call the observers of the post's batch, in the transaction that finishes the post."""
+        for observer in self._observers.get(post["batch"], ()):
             observer(tx, post)
-
-    def close(self) -> None:
-        """Release all waiters: the server stops."""
-        self._closed = True
-        for name in list(self._waiting):
-            self.notify(name)
-
-    async def wait_until(self, name: str, read: Callable[[], DbFuture[T | None]], seconds: float) -> T | None:
-        """Repeat `read` at each notification until it returns a value; None after `seconds`."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while True:
-            future = self.subscribe(name)
-            try:
-                value = await read()
-                if value is not None or self._closed or loop.time() >= deadline:
-                    return value
-                await wait_for_completion(future, deadline - loop.time())
-            finally:
-                self.unsubscribe(name, future)
-
-
-async def wait_for_completion(future: Future[None], seconds: float) -> None:
-    """Wait at most `seconds` for a future of `CompletionNotifier`."""
-    await asyncio.wait([asyncio.wrap_future(future)], timeout=seconds)
 
 
 @dataclass
@@ -253,7 +196,7 @@ class AppContext:
     process: ProcessState
     admission: AdmissionControllers = field(default_factory=AdmissionControllers)
     lost: LostResponses = field(default_factory=LostResponses)
-    hub: CompletionNotifier = field(default_factory=CompletionNotifier)
+    batch_observers: BatchObservers = field(default_factory=BatchObservers)
     waiting: WaitingRequests = field(default_factory=WaitingRequests)
     wake_deliveries: Callable[[list[str]], None] = lambda receivers: None  # by ids of endpoints and channels
     recent_posts: RecentPosts = field(init=False)

@@ -25,8 +25,13 @@ class WaitingRequests:
         self._is_closed = False
 
     @property
+    def is_closed(self) -> bool:
+        """True once the server stops: no request waits any more."""
+        return self._is_closed
+
+    @property
     def count(self) -> int:
-        """Number of requests that wait."""
+        """Number of requests that occupy a place."""
         return sum(self._counts.values())
 
     async def wait_until(
@@ -37,31 +42,37 @@ class WaitingRequests:
         is_ready: Callable[[T], bool],
         seconds: float,
     ) -> T:
-        """Repeat `read` at each notification until it is ready; return what was read last.
-
-        It ends after `seconds` at the latest. Without a free place, `read` is called once.
-        """
-        loop = self._loop = asyncio.get_running_loop()
+        """Repeat `read` as `wait_without_place`; without a free place for the owner, call it once."""
         if not self._has_place(owner):
             return await read()
-        deadline = loop.time() + seconds
         self._counts[owner] = self._counts.get(owner, 0) + 1
         try:
-            while True:
-                happened: asyncio.Future[None] = loop.create_future()
-                self._waiting.setdefault(name, set()).add(happened)  # before reading, so that nothing is missed
-                try:
-                    found = await read()
-                    left = deadline - loop.time()
-                    if is_ready(found) or left <= 0 or self._is_closed:
-                        return found
-                    await asyncio.wait((happened,), timeout=left)
-                finally:
-                    self._remove(name, happened)
+            return await self.wait_without_place(name, read, is_ready, seconds)
         finally:
             self._counts[owner] -= 1
             if not self._counts[owner]:
                 del self._counts[owner]
+
+    async def wait_without_place(
+        self, name: str, read: Callable[[], Awaitable[T]], is_ready: Callable[[T], bool], seconds: float
+    ) -> T:
+        """Repeat `read` at each notification until it is ready; return what was read last.
+
+        It ends after `seconds` at the latest, and when the server stops.
+        """
+        loop = self._loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            happened: asyncio.Future[None] = loop.create_future()
+            self._waiting.setdefault(name, set()).add(happened)  # before reading, so that nothing is missed
+            try:
+                found = await read()
+                left = deadline - loop.time()
+                if is_ready(found) or left <= 0 or self._is_closed:
+                    return found
+                await asyncio.wait((happened,), timeout=left)
+            finally:
+                self._remove(name, happened)
 
     def _has_place(self, owner: str) -> bool:
         """Return whether the owner may wait: the more owners wait, the fewer requests of each."""

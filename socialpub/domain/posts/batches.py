@@ -18,7 +18,7 @@ from socialpub.base.json_codec import dumps
 from socialpub.base.runtime import format_iso
 from socialpub.domain import post_states
 from socialpub.domain.access import idempotency
-from socialpub.domain.context.app_context import AppContext, wait_for_completion
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.schemas.common import cast_present, without_none
 from socialpub.domain.schemas.errors import WarningBody, build_warning_body
 from socialpub.domain.schemas.posts import BatchBody, BatchStatus, PieceResult, Result
@@ -230,24 +230,21 @@ class BatchCompletion:
         self, service: AppContext, batch: str, key: idempotency.IdempotencyKey | None, targets: int | None = None
     ) -> None:
         self._service, self._batch, self._key, self._targets = service, batch, key, targets
-        self._name = f"batch:{batch}"
         self._finished: FinishedBatch | None = None
 
     def __enter__(self) -> Self:
-        self._future = self._service.hub.subscribe(self._name)
-        self._service.hub.add_observer(self._name, self._check_finished)
+        self._service.batch_observers.add(self._batch, self._check_finished)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._service.hub.remove_observer(self._name, self._check_finished)
-        self._service.hub.unsubscribe(self._name, self._future)
+        self._service.batch_observers.remove(self._batch, self._check_finished)
 
     def _check_finished(self, tx: Tx, post: PostRow) -> None:
         """Check, in the transaction that ends a post, whether the batch is complete."""
         body = _build_single(post) if self._targets == 1 else load_finished_body(self._batch)
         if body is not None:
             finished = self._store_response(tx, body)
-            tx.after_commit(lambda: self._notify(finished))
+            tx.after_commit(lambda: self._finish(finished))
 
     def _store_response(self, tx: Tx, body: BatchBody) -> FinishedBatch:
         try:
@@ -262,15 +259,18 @@ class BatchCompletion:
             return FinishedBatch(body, written=False)
         return FinishedBatch(body, written=True)
 
-    def _notify(self, finished: FinishedBatch) -> None:
+    def _finish(self, finished: FinishedBatch) -> None:
+        """Store the end before `post_states` wakes those who wait for the batch."""
         self._finished = finished
-        self._service.hub.notify(self._name)
 
     async def wait(self, seconds: float) -> FinishedBatch | None:
         """Wait for the end; None after `seconds` or when the server stops."""
-        if seconds > 0 and not self._service.hub.is_closed:
-            await wait_for_completion(self._future, seconds)
-        return self._finished
+
+        async def read() -> FinishedBatch | None:
+            return self._finished
+
+        name = f"batch:{self._batch}"
+        return await self._service.waiting.wait_without_place(name, read, lambda end: end is not None, seconds)
 
 
 async def wait_for_batch(service: AppContext, accepted: BatchBody, seconds: float) -> BatchBody:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from socialpub import platforms
 from socialpub.base import http as outbound
@@ -341,14 +341,13 @@ async def _run_deep(
 
 async def _wait_for_runs(service: AppContext, batch: str, runs: Sequence[asyncio.Future[TargetFindings]]) -> None:
     """Wait for all runs, the time limit, or the server's stop."""
-    stopped = service.hub.subscribe(batch)
-    finished = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
-    try:
-        waits: list[asyncio.Future[Any]] = [finished, asyncio.wrap_future(stopped)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        finished.cancel()
-        service.hub.unsubscribe(batch, stopped)
+
+    async def are_done() -> bool:
+        return all(run.done() for run in runs)
+
+    for run in runs:
+        run.add_done_callback(lambda _: service.waiting.notify(batch))
+    await service.waiting.wait_without_place(batch, are_done, bool, service.runtime.settings.publishing.immediate_wait)
 
 
 def _delete_media_later(

@@ -80,7 +80,7 @@ def test_who_joins_and_goes_too_is_joined_again(narrow: RequestCast) -> None:
         drop(narrow, narrow.body())
         line = raw_http.connect(narrow.server)
         line.sendall(bytes_of(narrow, narrow.alice, narrow.body()))
-        while not narrow.server.service.hub._waiting:
+        while not narrow.server.service.waiting._waiting:
             sleep_briefly()
         line.close()
     assert is_joined(send(narrow, narrow.alice, narrow.body()))

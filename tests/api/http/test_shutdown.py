@@ -56,7 +56,7 @@ def test_an_answer_that_is_on_its_way_when_the_server_stops_is_sent(
 
     async def slowly(line: ServerProtocol, data: bytes) -> None:
         handing.set()
-        while not server.service.hub.is_closed:
+        while not server.service.waiting.is_closed:
             await asyncio.sleep(0.001)
         for _ in range(50):  # rounds of the loop, in which the stop goes on
             await asyncio.sleep(0)

@@ -273,7 +273,7 @@ def test_a_stop_answers_who_still_waits_with_the_batch(narrow: RequestCast) -> N
         thread = threading.Thread(target=lambda: answers.append(send(narrow, narrow.body())))
         thread.start()
         accepted(narrow)
-        narrow.server.service.hub.close()
+        narrow.server.service.waiting.close()
         thread.join()
     assert (answers[0].status_code, answers[0].json()["status"]) == (202, "queued")
 

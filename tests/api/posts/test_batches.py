@@ -249,8 +249,8 @@ def test_a_wait_ends_with_the_last_post_of_the_batch(
 
 def test_nobody_watches_a_batch_whose_request_was_answered(world: RequestCast) -> None:
     assert world.post().json()["status"] == "published"
-    hub = world.server.service.hub
-    assert (hub._observers, hub._waiting) == ({}, {})
+    service = world.server.service
+    assert (service.batch_observers._observers, service.waiting._waiting) == ({}, {})
 
 
 def test_a_wait_ends_when_its_time_is_over(world: RequestCast) -> None:
