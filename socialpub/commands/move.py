@@ -8,7 +8,7 @@ from socialpub.commands.admin import make_actor, open_database
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import check_schema, find_database, hold_server_lock, load_settings
 from socialpub.domain.access import actions
-from socialpub.domain.background import recovery
+from socialpub.domain.background import pause_actions
 
 
 def move(options: CommandOptions) -> dict[str, Any]:
@@ -22,9 +22,9 @@ def move(options: CommandOptions) -> dict[str, Any]:
     with hold_server_lock(settings), open_database(options) as service:
         actor = make_actor(options, service)
         if options.back:
-            done = actions.perform_sync(actor, recovery.cancel_handover)
+            done = actions.perform_sync(actor, pause_actions.cancel_handover)
             return {"database": str(path), "was": done["was"], "next": "socialpub serve"}
-        done = actions.perform_sync(actor, recovery.hand_over)
+        done = actions.perform_sync(actor, pause_actions.hand_over)
         return {"database": str(path), **done, "next": _NEXT.format(folder=settings.data_dir)}
 
 

@@ -9,7 +9,7 @@ from socialpub.commands.admin import make_actor, open_database
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError
 from socialpub.domain.access import actions
-from socialpub.domain.background import recovery
+from socialpub.domain.background import pause_actions, recovery
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing import overdue_rule
 from socialpub.domain.server import instance
@@ -32,7 +32,7 @@ def resume(options: CommandOptions) -> dict[str, Any]:
                     print(*_describe_overdue(publish, skip), sep="\n")
             raise CommandRefusedError(_RESTORED_TEXT)
         recovery.fail_posts(service, skip)
-        actions.perform_sync(make_actor(options, service), recovery.end_pause, reason)
+        actions.perform_sync(make_actor(options, service), pause_actions.end_pause, reason)
         options.sentences = [
             *_describe_overdue(publish, skip),
             f"Publishing was paused ({reason}) and continues now.",

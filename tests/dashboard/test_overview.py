@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from socialpub.domain.access.authentication import Scope
-from socialpub.domain.background import recovery
+from socialpub.domain.background import pause_actions
 from socialpub.domain.posts import overview
 from socialpub.domain.server import instance
 from socialpub.store.schema.models import Account, Post
@@ -227,7 +227,7 @@ def test_more_than_a_transaction_should_hold_is_the_commands_work(
 ) -> None:
     only = server.connected_person("Only")
     world = RequestCast(server, only)
-    monkeypatch.setattr(recovery, "SKIPPED_MAX", 1)
+    monkeypatch.setattr(pause_actions, "SKIPPED_MAX", 1)
     restored(server)
     posts = [world.scheduled(), world.scheduled()]
     server.clock.skip(3600 + 60)

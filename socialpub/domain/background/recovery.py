@@ -14,17 +14,12 @@ from peewee import JOIN, fn
 
 from socialpub.base import fault_injection
 from socialpub.base.concurrency.fair_executor import NO_SHARE_KEY
-from socialpub.base.errors import ApiError
-from socialpub.base.runtime import format_iso
-from socialpub.domain.access.actor import Actor
-from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import tokens
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import batches
 from socialpub.domain.publishing import overdue_rule, transactions
-from socialpub.domain.server import clock_watch, instance
+from socialpub.domain.server import clock_watch
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, Job
@@ -35,7 +30,6 @@ log = logging.getLogger("socialpub.jobs")
 
 WRITE_BATCH = 20  # rows per transaction: other writers wait for it
 SWEEP_MAX = 500
-SKIPPED_MAX = 200  # overdue posts failed per transaction: other writers wait for it
 SOON_MS = 3_600_000  # a post without a job is found this long before it is due
 COMPLETION_MS, COMPLETION_MAX_MS = 1000, 60_000  # between checks of an interrupted batch, growing with its age
 INTERRUPTED_MS = 120_000  # a request that runs for longer counts as interrupted
@@ -132,58 +126,6 @@ def fail_overdue(service: AppContext) -> int:
     rows = [row for row in found if row["id"] not in held]
     fail_posts(service, rows)
     return len(rows)
-
-
-def end_pause(tx: Tx, who: Actor, reason: str) -> dict[str, Any]:
-    """End the pause with this reason; return `{was}`."""
-    instance.resume(tx, reason)
-    return {"was": reason}
-
-
-def hand_over(tx: Tx, who: Actor) -> dict[str, Any]:
-    """Hand the database over to another place (`instance.hand_over`); return `{handedOverAt}`."""
-    return {"handedOverAt": format_iso(instance.hand_over(who.service, tx).at)}
-
-
-def cancel_handover(tx: Tx, who: Actor) -> dict[str, Any]:
-    """Cancel a handover; return `{was}`: whether there was one."""
-    return {"was": instance.cancel_handover(tx)}
-
-
-def trust_clock(tx: Tx, who: Actor) -> dict[str, Any]:
-    """Confirm the clock and end its pause; return `{was}`. Raises ApiError `unauthorized`."""
-    _check_may_resume(who.scope)
-    return end_pause(tx, who, instance.CLOCK)
-
-
-def resume_after_restore(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
-    """End the pause after a restore; return `{was, skipped}`.
-
-    `skip`: overdue posts fail instead of being published late. Raises ApiError for another pause, more than SKIPPED_MAX
-    overdue posts (use the command), or an actor who may not resume.
-    """
-    _check_may_resume(who.scope)
-    if instance.get_pause_reason() != instance.RESTORED:
-        raise ApiError("validation_failed", "Publishing is not paused for a restore.", rule="state", status=409)
-    rows = overdue_rule.list_overdue(who.service.now_ms, SKIPPED_MAX + 1) if skip else []
-    if len(rows) > SKIPPED_MAX:
-        command = f"{instance.get_resume_command(instance.RESTORED)} --skip-overdue"
-        words = f"More than {SKIPPED_MAX} posts are overdue. Run: {command}"
-        raise ApiError("validation_failed", words)
-    for row in rows:
-        transactions.fail_overdue(who.service, tx, row)
-    return end_pause(tx, who, instance.RESTORED) | {"skipped": len(rows)}
-
-
-def _check_may_resume(scope: Scope) -> None:
-    if not may_resume(scope):
-        command = instance.get_resume_command(instance.get_pause_reason())
-        raise ApiError("unauthorized", f"Only the operator of this server can end its pause: {command}")
-
-
-def may_resume(scope: Scope) -> bool:
-    """Return whether the organization is the only one; then its members may end a pause."""
-    return profiles.is_only_organization(scope.organization)
 
 
 def fail_posts(service: AppContext, rows: Sequence[overdue_rule.DuePost]) -> None:

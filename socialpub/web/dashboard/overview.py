@@ -8,7 +8,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, connect
-from socialpub.domain.background import recovery
+from socialpub.domain.background import pause_actions
 from socialpub.domain.background.engine import HEARTBEAT_SECONDS
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import drafts, overview, post_actions
@@ -48,7 +48,7 @@ def _current_state(call: RequestContext, session: DashboardSession) -> dict[str,
         "platforms": platforms.PLATFORMS,
         "ready": [name for name in platforms.PLATFORMS if connect.is_ready(service, name)],
         "pages": call.request.app.ctx.pages,
-        "may_resume": recovery.may_resume(session.scope),
+        "may_resume": pause_actions.may_resume(session.scope),
         "waiting_max": overview.WAITING_MAX,
         "unknown_max": overview.UNKNOWN_MAX,
         "problems_max": overview.PROBLEMS_MAX,
@@ -114,7 +114,7 @@ def _count_posts(count: object) -> str:
 
 async def resume(call: RequestContext) -> HandlerResponse:
     """POST /overview/resume: resume publishing; the user confirms that the clock is right."""
-    await actions.perform(call.actor, recovery.trust_clock)
+    await actions.perform(call.actor, pause_actions.trust_clock)
     return redirect_with_flash(call, "/", "Publishing resumed.")
 
 
@@ -126,8 +126,8 @@ async def confirm_resume_after_restore(
     def read(session: DashboardSession) -> dict[str, Any]:
         return {
             "paused": instance.get_pause_reason(),
-            "may_resume": recovery.may_resume(session.scope),
-            "late": overdue_rule.list_overdue(call.service.now_ms, recovery.SKIPPED_MAX + 1),
+            "may_resume": pause_actions.may_resume(session.scope),
+            "late": overdue_rule.list_overdue(call.service.now_ms, pause_actions.SKIPPED_MAX + 1),
         }
 
     return await show(
@@ -137,7 +137,7 @@ async def confirm_resume_after_restore(
         error=error,
         filled=filled,
         platforms=platforms.PLATFORMS,
-        most=recovery.SKIPPED_MAX,
+        most=pause_actions.SKIPPED_MAX,
         due_of=overdue_rule.get_due_time,
     )
 
@@ -149,7 +149,7 @@ async def resume_after_restore(call: RequestContext) -> HandlerResponse:
         if form.get("overdue") not in ("publish", "skip"):
             raise ApiError("validation_failed", "Choose what happens to the overdue posts.")
         await require_proof(call, form)
-        done = await actions.perform(call.actor, recovery.resume_after_restore, skip=form["overdue"] == "skip")
+        done = await actions.perform(call.actor, pause_actions.resume_after_restore, skip=form["overdue"] == "skip")
     except ApiError as error:
         return await confirm_resume_after_restore(call, require_form_error(error), form)
     skipped = f" {_count_posts(done['skipped'])} marked as failed." if done["skipped"] else ""
