@@ -243,7 +243,7 @@ _COLUMNS = {
     "intent": "post attempt account step number plan epoch intent_at sent_at sends looks answered outcome remote "
     "result settled_at",
     "event": "organization type post scheduled_at data created_at",
-    "job": "key kind lane visible_at claims host owner",
+    "job": "key kind serial_group visible_at claims host owner",
 }
 _POST, _BATCH, _ATTEMPT = range(3)
 _TAKES_MS = 120  # from accepting a post to its end

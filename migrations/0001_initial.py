@@ -5,10 +5,11 @@ Frozen once a version is released: later changes are migrations of their own. A 
 
 MODELS = """
 CREATE TABLE job (
-    key TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, lane TEXT NOT NULL, visible_at INTEGER NOT NULL,
+    key TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, serial_group TEXT NOT NULL, visible_at INTEGER NOT NULL,
     claims INTEGER NOT NULL, epoch INTEGER, host TEXT NOT NULL, owner TEXT NOT NULL
 );
-CREATE INDEX job_kind_visible_at_key_lane_host_owner ON job (kind, visible_at, key, lane, host, owner);
+CREATE INDEX job_kind_visible_at_key_serial_group_host_owner
+ON job (kind, visible_at, key, serial_group, host, owner);
 CREATE INDEX job_leased ON job (epoch) WHERE epoch IS NOT NULL;
 
 CREATE TABLE instance (

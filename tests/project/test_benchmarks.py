@@ -58,7 +58,9 @@ def test_what_is_queued_has_its_job_and_nothing_is_due(made: sqlite3.Connection)
     queued = (
         f"SELECT id, {select_column('post', 'account')}, scheduled_at FROM post WHERE status = 'queued' ORDER BY id"
     )
-    assert made.execute("SELECT key, lane, visible_at FROM job ORDER BY key").fetchall() == list(made.execute(queued))
+    assert made.execute("SELECT key, serial_group, visible_at FROM job ORDER BY key").fetchall() == list(
+        made.execute(queued)
+    )
     (first,) = made.execute("SELECT min(visible_at) FROM job").fetchone()
     assert first >= dataset.DUE_MS
 

@@ -193,7 +193,7 @@ def _insert(world: SoakWorld, posts: int, late_seconds: int) -> None:
                 attempts=0, tries=0, created_at=made, updated_at=made,
             )  # fmt: skip
             _row(
-                connection, "job", key=post, kind="publish", lane=account, visible_at=due + number, claims=0,
+                connection, "job", key=post, kind="publish", serial_group=account, visible_at=due + number, claims=0,
                 host=platform, owner=organization,
             )  # fmt: skip
             for kind in ("post.queued", "post.validated"):

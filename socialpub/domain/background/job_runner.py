@@ -54,7 +54,7 @@ class JobRunner:
         service = self._context.service
         groups: dict[str, list[Claim]] = {}
         for claim in claims:
-            groups.setdefault(claim.lane, []).append(claim)
+            groups.setdefault(claim.serial_group, []).append(claim)
         for group in groups.values():
             try:
                 targets = immediate_batch.AccountSequence(service, self._context.fetched, group, claimed)
@@ -63,7 +63,7 @@ class JobRunner:
                 log.exception("an immediate batch could not be started; it is retried within a minute")
                 for claim in group:
                     if claim.key in claimed:
-                        self._jobs.groups.leave(claim.lane)
+                        self._jobs.groups.leave(claim.serial_group)
                     self._jobs.drop(claim)
 
     def _build_handler(self, kind: JobKind) -> Callable[[Claim], None]:

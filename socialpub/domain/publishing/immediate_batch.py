@@ -52,9 +52,9 @@ class ImmediateStart:
         shares = [ShareKey(work.host, work.owner) for work in jobs]
         pools = {upstreams.choose_executor(self.service, share) for share in shares}
         if all(pool.has_room(len(jobs)) for pool in pools):
-            groups = dict.fromkeys(work.lane for work in jobs)
+            groups = dict.fromkeys(work.serial_group for work in jobs)
             self._groups = {group for group in groups if self.service.jobs.groups.try_enter(group, rested=True)}
-        first = {work.lane: work.key for work in reversed(jobs) if work.lane in self._groups}
+        first = {work.serial_group: work.key for work in reversed(jobs) if work.serial_group in self._groups}
         self.nonces = {key: transactions.generate_nonce(self.service) for key in first.values()}
 
     def release(self) -> None:
@@ -109,7 +109,7 @@ class AccountSequence:
             self._execute(claim, self._claimed[claim.key])
         else:
             self._service.jobs.groups.when_free(
-                claim.lane, GROUP_WAIT_SECONDS, functools.partial(self._claim_when_free, claim)
+                claim.serial_group, GROUP_WAIT_SECONDS, functools.partial(self._claim_when_free, claim)
             )
 
     def _claim_when_free(self, claim: Claim, is_free: bool) -> None:
@@ -138,7 +138,7 @@ class AccountSequence:
 
     def _finish(self, claim: Claim, sent: bool = False) -> None:
         """Release the target's group and claim, and continue."""
-        self._service.jobs.groups.leave(claim.lane)
+        self._service.jobs.groups.leave(claim.serial_group)
         self._service.jobs.drop(claim)
         self._next()
 

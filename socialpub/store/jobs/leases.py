@@ -29,7 +29,7 @@ DEFAULT_SLOTS = 32
 class Job(BaseModel):
     key = peewee.TextField(primary_key=True)
     kind = peewee.TextField()
-    lane = peewee.TextField()  # the serial group, whose jobs run one at a time; "" is none
+    serial_group = peewee.TextField()  # its jobs run one at a time; "" is none
     visible_at = peewee.BigIntegerField()
     claims = peewee.IntegerField(default=0)
     epoch = peewee.IntegerField(null=True)  # the server run that holds the lease; null: free
@@ -38,31 +38,28 @@ class Job(BaseModel):
 
     class Meta:
         table_name = "job"
-        indexes = ((("kind", "visible_at", "key", "lane", "host", "owner"), False),)
+        indexes = ((("kind", "visible_at", "key", "serial_group", "host", "owner"), False),)
 
 
 Job.add_index(Job.index(Job.epoch, name="job_leased").where(peewee.SQL("epoch IS NOT NULL")))
 
 
 class JobSpec(NamedTuple):
-    """A new job: key, serial group (`lane`), upstream and organization."""
+    """A new job: key, serial group, upstream and organization."""
 
     key: str
-    lane: str
+    serial_group: str
     host: str
     owner: str
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to process a job, valid while the row has this number of `claims`.
-
-    `lane` is the serial group.
-    """
+    """The right to process a job, valid while the row has this number of `claims`."""
 
     key: str
     claims: int
-    lane: str = ""
+    serial_group: str = ""
     share: ShareKey = NO_SHARE_KEY
     anyway: bool = False  # it may run although its upstream does not respond
     kind: str = ""  # whose slot it takes; "" takes none
@@ -106,9 +103,11 @@ class JobLeases:
 
     # --- Inside a transaction ---
 
-    def put(self, tx: Tx, kind: str, key: str, at_ms: int, lane: str = "", share: ShareKey = NO_SHARE_KEY) -> None:
+    def put(
+        self, tx: Tx, kind: str, key: str, at_ms: int, serial_group: str = "", share: ShareKey = NO_SHARE_KEY
+    ) -> None:
         """Add a job, or replace the one with this key, whose claims become invalid."""
-        row = {"kind": kind, "lane": lane, "visible_at": at_ms, "epoch": None, **share._asdict()}
+        row = {"kind": kind, "serial_group": serial_group, "visible_at": at_ms, "epoch": None, **share._asdict()}
         Job.insert(key=key, **row).on_conflict(
             conflict_target=[Job.key], update={**row, "claims": Job.claims + 1}
         ).execute()
@@ -124,7 +123,7 @@ class JobLeases:
         """Add jobs with new keys that this process is already running, and return their claims."""
         until = self.clock.now_ms() + LEASE_MS
         sql.insert(acceptance.INSERT_JOBS, [(*spec, until) for spec in specs], (kind, 1, self.epoch))
-        claims = [Claim(spec.key, 1, spec.lane, ShareKey(spec.host, spec.owner)) for spec in specs]
+        claims = [Claim(spec.key, 1, spec.serial_group, ShareKey(spec.host, spec.owner)) for spec in specs]
         tx.after_commit(lambda: self.hold_all(claims))
         return claims
 
@@ -271,7 +270,11 @@ class JobLeases:
         assert self.anyway, "checked by the caller"
         query = Job.select(*_CLAIM_COLUMNS).where(Job.kind.in_(list(free_slots)), Job.visible_at <= now)
         query = query.where(Job.host.in_(silent), Job.key.in_(self.anyway()))
-        for column, values in (("lane", exclusions.groups), ("key", exclusions.keys), ("owner", exclusions.owners)):
+        for column, values in (
+            ("serial_group", exclusions.groups),
+            ("key", exclusions.keys),
+            ("owner", exclusions.owners),
+        ):
             query = query.where(getattr(Job, column).not_in(sorted(values)))
         rows = query.order_by(Job.visible_at, Job.key).limit(max(free_slots.values(), default=0)).tuples()
         due = [_to_claim(kind, row, anyway=True) for kind, *row in rows]
@@ -305,20 +308,20 @@ class JobLeases:
         self.slots.leave(claim.kind)
         if claim.share != NO_SHARE_KEY:
             self.shares.leave(claim.share)
-        self.groups.give_back(claim.lane, rest_seconds)
+        self.groups.give_back(claim.serial_group, rest_seconds)
 
     def _enter(self, claim: Claim) -> bool:
-        if not self.groups.try_enter(claim.lane):
+        if not self.groups.try_enter(claim.serial_group):
             return False
         if self.slots.try_enter(claim.kind):
             if claim.share == NO_SHARE_KEY or self.shares.try_enter(claim.share, anyway=claim.anyway):
                 return True
             self.slots.leave(claim.kind)
-        self.groups.give_back(claim.lane)
+        self.groups.give_back(claim.serial_group)
         return False
 
 
-_CLAIM_COLUMNS = (Job.kind, Job.key, Job.claims, Job.lane, Job.host, Job.owner)
+_CLAIM_COLUMNS = (Job.kind, Job.key, Job.claims, Job.serial_group, Job.host, Job.owner)
 _DueJobs = tuple[list[Claim], tuple[bool, int | None]]
 
 
@@ -347,20 +350,20 @@ class _ClaimExclusions:
             _to_claim(kind, row)
             for row in sql.load_json(sql.fetch_value(due_jobs.FIND_DUE, (kind, now, *exclusions, limit)))
         ]
-        return len(due), [each for each in due if each.lane not in self.groups and each.key not in self.keys]
+        return len(due), [each for each in due if each.serial_group not in self.groups and each.key not in self.keys]
 
 
 def _to_claim(kind: str, row: Sequence[Any], *, anyway: bool = False) -> Claim:
-    key, claims, lane, host, owner = row
-    return Claim(key, claims, lane, ShareKey(host, owner), anyway, kind)
+    key, claims, serial_group, host, owner = row
+    return Claim(key, claims, serial_group, ShareKey(host, owner), anyway, kind)
 
 
 def _keep_first_of_group(claims: list[Claim]) -> list[Claim]:
     seen: set[str] = set()
     first = []
     for claim in claims:
-        if not claim.lane or claim.lane not in seen:
-            seen.add(claim.lane)
+        if not claim.serial_group or claim.serial_group not in seen:
+            seen.add(claim.serial_group)
             first.append(claim)
     return first
 

@@ -242,7 +242,9 @@ INSERT_POSTS = BulkInsert(
     values="{own}, {shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
 )
 # Shared: kind, claims, and the epoch of the server run that holds them from the start.
-INSERT_JOBS = BulkInsert("INSERT INTO job (key, lane, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3)
+INSERT_JOBS = BulkInsert(
+    "INSERT INTO job (key, serial_group, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3
+)
 INSERT_AUDIT = BulkInsert(
     "INSERT INTO audit (verb, organization, key, user, subject, address, request_id, at)", own=7, shared=1
 )

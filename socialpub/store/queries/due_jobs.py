@@ -1,11 +1,11 @@
 """Due jobs, and claiming them as leases."""
 
-# The first due jobs of a kind, from the index by kind and time, except those of these lanes, keys, hosts and owners.
+# The first due jobs of a kind, from the index by kind and time, except those of these groups, keys, hosts and owners.
 FIND_DUE = """
-    SELECT json_group_array(json_array(key, claims, lane, host, owner)) FROM (
-        SELECT key, claims, lane, host, owner FROM job
+    SELECT json_group_array(json_array(key, claims, serial_group, host, owner)) FROM (
+        SELECT key, claims, serial_group, host, owner FROM job
         WHERE kind = ?1 AND visible_at <= ?2
-            AND lane NOT IN (SELECT value FROM json_each(?3)) AND key NOT IN (SELECT value FROM json_each(?4))
+            AND serial_group NOT IN (SELECT value FROM json_each(?3)) AND key NOT IN (SELECT value FROM json_each(?4))
             AND host NOT IN (SELECT value FROM json_each(?5)) AND owner NOT IN (SELECT value FROM json_each(?6))
         ORDER BY visible_at, key LIMIT ?7
     )

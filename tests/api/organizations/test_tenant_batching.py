@@ -147,7 +147,7 @@ def test_requests_accepted_together_are_recorded_for_their_own_tenants(
         assert asset["alt_text"] == row["text"].split()[0]
     for row in server.rows(Job, kind="publish"):
         (post,) = server.rows(id=row["key"])
-        assert (row["lane"], row["owner"]) == (post["account"], post["organization"])
+        assert (row["serial_group"], row["owner"]) == (post["account"], post["organization"])
 
 
 @pytest.mark.slow

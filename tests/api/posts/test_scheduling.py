@@ -99,7 +99,7 @@ def test_accepting_writes_rows_jobs_and_events_together(world: RequestCast) -> N
         assert event.organization == world.alice.organization
         assert event.request_id == "the-request"
     (job,) = world.server.jobs()
-    assert (job["key"], job["kind"], job["lane"], format_instant(job["visible_at"])) == (
+    assert (job["key"], job["kind"], job["serial_group"], format_instant(job["visible_at"])) == (
         post,
         "publish",
         world.alice.bluesky,
@@ -310,7 +310,7 @@ def test_a_cancel_that_lands_while_a_worker_is_at_it_wins(world: RequestCast) ->
     jobs.paused = lambda: ("publish",)
     world.server.skip(3600)
     (job,) = world.server.jobs()
-    (claim,) = jobs.claim([Claim(job["key"], job["claims"], job["lane"])])
+    (claim,) = jobs.claim([Claim(job["key"], job["claims"], job["serial_group"])])
     assert (job["kind"], claim.key) == ("publish", post)
     world.server.clock.skip(-10)
     assert world.alice.api.delete(f"/v1/posts/{post}").status_code == 200

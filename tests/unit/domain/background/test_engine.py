@@ -60,7 +60,7 @@ def go_on(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
 def backlog(server: AppServer, kind: str) -> None:
     """Jobs that are due for longer than any other; nothing is left to be done for them."""
     rows = [(f"{kind}:{number}:0:x", kind, "", 1, 0, "", "") for number in range(BACKLOG)]
-    columns = "key, kind, lane, visible_at, claims, host, owner"
+    columns = "key, kind, serial_group, visible_at, claims, host, owner"
 
     def write(tx: Any) -> None:
         for start in range(0, BACKLOG, 1000):
@@ -142,14 +142,16 @@ def test_claiming_goes_through_the_index_of_kind_and_time(server: AppServer, mon
         with monkeypatch.context() as watched:
             watched.setattr(proxy.obj, "execute_sql", told(proxy.obj.execute_sql))
             watched.setattr(sql, "execute", told(sql.execute))
-            jobs._build_read(1, dict.fromkeys(NAMES, 3), {"lane"})()
+            jobs._build_read(1, dict.fromkeys(NAMES, 3), {"serial_group"})()
             jobs._times["publish"](["post"])
 
     server.service.read(plan).result()
     looks, *usual, times = plans
     assert [len(steps) for steps in usual] == [1] * len(JOB_KINDS) + [2]
     for step in [step for steps in usual for step in steps]:
-        assert re.match(r"SEARCH job USING (COVERING )?INDEX job_kind_visible_at_key_lane_host_owner \(kind=", step)
+        assert re.match(
+            r"SEARCH job USING (COVERING )?INDEX job_kind_visible_at_key_serial_group_host_owner \(kind=", step
+        )
     assert [re.sub("INDEX .*", "", step) for step in times] == ["SEARCH post USING "]
     assert any("(key=?)" in step or "INDEX job_kind_visible_at" in step for step in looks), looks
     assert not [step for step in looks if "SCAN" in step and "intent_open" not in step], looks  # only of open intents

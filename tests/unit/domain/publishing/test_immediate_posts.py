@@ -163,15 +163,15 @@ def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
 
 
 @pytest.mark.parametrize("is_due", [False, True])
-def test_the_lane_is_left_once_the_result_is_on_the_disk(is_due: bool, server: AppServer, alice: Person) -> None:
+def test_the_group_is_left_once_the_result_is_on_the_disk(is_due: bool, server: AppServer, alice: Person) -> None:
     """Not before: what is sent next on the account finds what was sent before it. No thread waits for that."""
     service, entered = server.service, list[bool]()
-    write_together, lanes, crew = service.write_together, service.jobs.groups, service.executors.upstream_pool
+    write_together, groups, crew = service.write_together, service.jobs.groups, service.executors.upstream_pool
 
     def hold(tx: Tx) -> None:
         while len(crew._idle) < crew.threads:  # whoever has sent it has nothing to do any more
             sleep_briefly()
-        entered.append(lanes.try_enter(alice.bluesky, rested=True))
+        entered.append(groups.try_enter(alice.bluesky, rested=True))
 
     def held(kind: Any, what: Any) -> Any:
         if kind is transactions.publish_sent:
@@ -186,4 +186,4 @@ def test_the_lane_is_left_once_the_result_is_on_the_disk(is_due: bool, server: A
         while not server.lab.lab.ledger.posts() or service.jobs.held():
             sleep_briefly()
     assert ([row["status"] for row in server.rows(Post)], entered) == (["published"], [False])
-    assert lanes.try_enter(alice.bluesky, rested=True)
+    assert groups.try_enter(alice.bluesky, rested=True)

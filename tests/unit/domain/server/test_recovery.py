@@ -43,7 +43,7 @@ def test_a_row_without_a_job_rings_again(server: AppServer, alice: Person) -> No
     server.service.write(lambda tx: server.service.jobs.remove(tx, post)).result()
     periodic_tasks.sweep(server.service, server.engine.fetched)
     [job] = server.rows(Job, key=post)
-    assert (job["visible_at"], job["lane"]) == (server.rows(id=post)[0]["scheduled_at"], alice.bluesky)
+    assert (job["visible_at"], job["serial_group"]) == (server.rows(id=post)[0]["scheduled_at"], alice.bluesky)
     server.skip(61)
     assert wait_for(lambda: post_status(server, post) == "published", 60)
 

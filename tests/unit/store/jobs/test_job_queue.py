@@ -38,9 +38,9 @@ class Ring:
         for kind in ("publish", "answer"):
             self.jobs.register(kind, self.answered.append)
 
-    def put(self, key: str, at_ms: int | None = None, lane: str = "", kind: str = "publish") -> None:
+    def put(self, key: str, at_ms: int | None = None, serial_group: str = "", kind: str = "publish") -> None:
         at = self.clock.ms if at_ms is None else at_ms
-        self.database.write(lambda tx: self.jobs.put(tx, kind, key, at, lane)).result()
+        self.database.write(lambda tx: self.jobs.put(tx, kind, key, at, serial_group)).result()
 
     def claim(self, limit: int = 10) -> list[Claim]:
         return self.jobs.claim(self.jobs.due(limit)[0])
@@ -86,11 +86,18 @@ def test_a_commit_that_fails_leaves_no_job_and_wakes_nobody(ring: Ring) -> None:
 
 
 def test_put_replaces_the_job_of_its_key_and_frees_its_lease(ring: Ring) -> None:
-    ring.put("post", lane="a")
+    ring.put("post", serial_group="a")
     [claim] = ring.claim()
-    ring.put("post", ring.clock.ms + 5000, lane="b")
+    ring.put("post", ring.clock.ms + 5000, serial_group="b")
     assert ring.rows() == [
-        {"key": "post", "kind": "publish", "lane": "b", "visible_at": ring.clock.ms + 5000, "claims": 2, "epoch": None}
+        {
+            "key": "post",
+            "kind": "publish",
+            "serial_group": "b",
+            "visible_at": ring.clock.ms + 5000,
+            "claims": 2,
+            "epoch": None,
+        }
         | NO_SHARE_KEY._asdict()
     ]
     assert not ring.write(lambda tx: ring.jobs.owns(claim))
@@ -104,8 +111,8 @@ def test_remove_tells_whether_there_was_a_job(ring: Ring) -> None:
 
 
 def test_a_job_put_held_is_leased_to_this_process_from_the_start(ring: Ring) -> None:
-    (claim,) = ring.write(lambda tx: ring.jobs.put_held(tx, "publish", [JobSpec("post", "lane", "", "")]))
-    assert claim == Claim("post", 1, "lane")
+    (claim,) = ring.write(lambda tx: ring.jobs.put_held(tx, "publish", [JobSpec("post", "group", "", "")]))
+    assert claim == Claim("post", 1, "group")
     assert ring.jobs.held() == [claim]
     ring.clock.ms += LEASE_MS + 1
     assert ring.claim() == []  # ours, whatever the lease says
@@ -128,10 +135,10 @@ def test_a_claim_moves_the_lease_ahead_and_counts(ring: Ring) -> None:
     ring.put("post")
     [claim] = ring.claim()
     assert claim.claims == 1
-    assert ring.rows()[0] | {"kind": "", "lane": ""} == {
+    assert ring.rows()[0] | {"kind": "", "serial_group": ""} == {
         "key": "post",
         "kind": "",
-        "lane": "",
+        "serial_group": "",
         "visible_at": ring.clock.ms + LEASE_MS,
         "claims": 1,
         "epoch": 1,
@@ -250,7 +257,7 @@ def test_kinds_that_are_paused_or_unknown_are_not_claimed(ring: Ring) -> None:
 
 
 def test_a_claim_that_cannot_be_written_leaves_its_lane(ring: Ring) -> None:
-    ring.put("post", lane="a")
+    ring.put("post", serial_group="a")
     wanted, _ = ring.jobs.due(1)
     fault_injection.plan("db.commit=enospc")
     with pytest.raises(ApiError):
@@ -262,9 +269,9 @@ def test_a_claim_that_cannot_be_written_leaves_its_lane(ring: Ring) -> None:
 # --- Lanes ---------------------------------------------------------------------------------------------------------
 
 
-def test_one_job_of_a_lane_at_a_time(ring: Ring) -> None:
-    for key, lane in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("none1", ""), ("none2", "")):
-        ring.put(key, lane=lane)
+def test_one_job_of_a_group_at_a_time(ring: Ring) -> None:
+    for key, serial_group in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("none1", ""), ("none2", "")):
+        ring.put(key, serial_group=serial_group)
     first = ring.claim()
     assert [claim.key for claim in first] == ["a1", "b1", "none1", "none2"]
     assert ring.claim() == []
@@ -272,10 +279,10 @@ def test_one_job_of_a_lane_at_a_time(ring: Ring) -> None:
     assert [claim.key for claim in ring.claim()] == ["a2"]
 
 
-def test_a_lane_that_rests_is_closed_until_it_has_rested(ring: Ring) -> None:
-    ring.put("a1", lane="a")
+def test_a_group_that_rests_is_closed_until_it_has_rested(ring: Ring) -> None:
+    ring.put("a1", serial_group="a")
     ring.claim()
-    ring.put("a2", lane="a")
+    ring.put("a2", serial_group="a")
     ring.jobs.groups.leave("a", 2.0)
     assert ring.jobs.due(10) == ([], 2.0)
     ring.clock.ms += 1999
@@ -284,50 +291,50 @@ def test_a_lane_that_rests_is_closed_until_it_has_rested(ring: Ring) -> None:
     assert [claim.key for claim in ring.claim()] == ["a2"]
 
 
-def test_a_turn_waits_for_a_lane_in_use_but_not_for_its_rest(ring: Ring) -> None:
-    lanes, told = ring.jobs.groups, list[bool]()
-    assert lanes.try_enter("a")
-    assert not lanes.try_enter("a")
-    lanes.when_free("a", 120, told.append)
+def test_a_turn_waits_for_a_group_in_use_but_not_for_its_rest(ring: Ring) -> None:
+    groups, told = ring.jobs.groups, list[bool]()
+    assert groups.try_enter("a")
+    assert not groups.try_enter("a")
+    groups.when_free("a", 120, told.append)
     assert told == []
-    lanes.leave("a", 60)
+    groups.leave("a", 60)
     assert told == [True]
-    lanes.leave("a")
-    assert not lanes.try_enter("a")
-    lanes.when_free("a", 120, told.append)
+    groups.leave("a")
+    assert not groups.try_enter("a")
+    groups.when_free("a", 120, told.append)
     assert told == [True, True]
 
 
 def test_waiters_for_a_serial_group_proceed_in_order_and_see_no_other(ring: Ring) -> None:
-    lanes, told = ring.jobs.groups, list[str]()
-    assert lanes.try_enter("a")
-    assert lanes.try_enter("b")
+    groups, told = ring.jobs.groups, list[str]()
+    assert groups.try_enter("a")
+    assert groups.try_enter("b")
     for name in ("first", "second"):
-        lanes.when_free("a", 120, lambda is_in, name=name: told.append(f"{name} {is_in}"))
-    lanes.leave("b")
+        groups.when_free("a", 120, lambda is_in, name=name: told.append(f"{name} {is_in}"))
+    groups.leave("b")
     assert told == []
-    lanes.leave("a")
+    groups.leave("a")
     assert told == ["first True"]
-    assert not lanes.try_enter("a")
-    lanes.leave("a")
+    assert not groups.try_enter("a")
+    groups.leave("a")
     assert told == ["first True", "second True"]
-    lanes.leave("a")
-    assert lanes.try_enter("a")
-    assert not lanes._waiting
+    groups.leave("a")
+    assert groups.try_enter("a")
+    assert not groups._waiting
 
 
 def test_waiter_for_a_serial_group_times_out_and_leaves_the_queue(ring: Ring) -> None:
-    lanes, told = ring.jobs.groups, list[str]()
-    assert lanes.try_enter("a")
-    lanes.when_free("a", 10, lambda is_in: told.append(f"early {is_in}"))
-    lanes.when_free("a", 20, lambda is_in: told.append(f"late {is_in}"))
+    groups, told = ring.jobs.groups, list[str]()
+    assert groups.try_enter("a")
+    groups.when_free("a", 10, lambda is_in: told.append(f"early {is_in}"))
+    groups.when_free("a", 20, lambda is_in: told.append(f"late {is_in}"))
     ring.clock.ms += 9_999
     ring.jobs.renew()
     assert told == []
     ring.clock.ms += 1
     ring.jobs.renew()
     assert told == ["early False"]
-    lanes.leave("a")
+    groups.leave("a")
     assert told == ["early False", "late True"]
 
 
@@ -403,9 +410,10 @@ def test_as_many_as_may_be_due_at_once_are_found_in_few_steps(ring: Ring) -> Non
     """50,000 in one millisecond, of one account and of many, and with the first of them at work."""
     ring.write(
         lambda tx: db.proxy.execute_sql(
-            "INSERT INTO job (key, kind, lane, visible_at, claims, host, owner) WITH RECURSIVE n (n) AS "
+            "INSERT INTO job (key, kind, serial_group, visible_at, claims, host, owner) WITH RECURSIVE n (n) AS "
             "(SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 50000) "
-            "SELECT printf('%05d', (n * 7919) % 50000), 'publish', 'lane ' || (n % 1000), ?, 0, 'host', 'owner' FROM n",
+            "SELECT printf('%05d', (n * 7919) % 50000), 'publish', 'group ' || (n % 1000), ?, 0, 'host', 'owner' "
+            "FROM n",
             (ring.clock.ms,),
         )
     )
@@ -422,7 +430,7 @@ def test_as_many_as_may_be_due_at_once_are_found_in_few_steps(ring: Ring) -> Non
         connection = db.proxy.connection()
         connection.set_progress_handler(step, 100)
         try:
-            but = _ClaimExclusions({"lane 0"}, {claim.key for claim in first}, {"another host"}, {"another owner"})
+            but = _ClaimExclusions({"group 0"}, {claim.key for claim in first}, {"another host"}, {"another owner"})
             return but.due("publish", ring.clock.ms, 128)
         finally:
             connection.set_progress_handler(None, 0)
@@ -519,7 +527,7 @@ def test_a_job_whose_function_fails_rings_again_and_is_written_down(
 
 def test_claimed_unstarted_jobs_are_released_when_the_consumer_stops(ring: Ring) -> None:
     for key in ("a", "b"):
-        ring.put(key, lane=key)
+        ring.put(key, serial_group=key)
     ring.jobs.storage._refill()
     assert len(ring.jobs.held()) == 2
     ring.jobs.stop_waiting()
