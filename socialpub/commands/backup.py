@@ -94,9 +94,9 @@ def list_backups(options: CommandOptions) -> list[dict[str, Any]]:
     if settings.backup.directory:
         sweep(Path(settings.backup.directory))
     return [
-        {"madeAt": format_iso(each.made), "bytes": each.size, "file": shelf.format_address(each.name)}
-        for shelf in named
-        for each in shelf.list_backups()
+        {"madeAt": format_iso(each.made), "bytes": each.size, "file": destination.format_address(each.name)}
+        for destination in named
+        for each in destination.list_backups()
     ]
 
 

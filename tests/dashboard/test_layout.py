@@ -144,7 +144,7 @@ def test_how_far_away_an_instant_is(seconds: int, words: str) -> None:
 
 def test_instant_in_text_is_shown_in_the_readers_zone_and_stays_text() -> None:
     words = "Sent at 2026-11-21T09:30:00.012Z <b>&"
-    shown = templates.environment().from_string("{{ words | told }}")
+    shown = templates.environment().from_string("{{ words | localized }}")
     page = shown.render(words=words, zone="Europe/Berlin")
     assert page.startswith('Sent at <time datetime="2026-11-21T09:30:00Z"')
     assert page.endswith("Sat 21 Nov 2026, 10:30 CET</time> &lt;b&gt;&amp;")

@@ -195,7 +195,7 @@ def test_messages_are_paged(world: RequestCast, sink: WebhookReceiver, browser: 
     text = page(browser, f"/{id}")
     count = text.count("Full text")
     assert count == 25
-    older = re.search(r'href="([^"#]*)#told" rel="next"', text)
+    older = re.search(r'href="([^"#]*)#messages" rel="next"', text)
     assert older
     rest = browser.get(html.unescape(older[1]), headers=HTML).text
     assert rest.count("Full text") == 2

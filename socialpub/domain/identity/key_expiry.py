@@ -36,10 +36,10 @@ def _find_due(service: AppContext) -> list[tuple[ApiKeyRow, int]]:
 
 
 def _notify_batch(service: AppContext, tx: Tx) -> None:
-    told: set[str] = set()
+    notified: set[str] = set()
     for row, days in _find_due(service):
-        if row["id"] not in told:  # the notice of 1 day replaces that of 7
-            told.add(row["id"])
+        if row["id"] not in notified:  # the notice of 1 day replaces that of 7
+            notified.add(row["id"])
             ApiKey.update(notice_days=days).where(ApiKey.id == row["id"]).execute()
             events.emit(
                 service, tx, "key.expiring", row["organization"], _build_data(service, row), profile=row["profile"]

@@ -111,8 +111,8 @@ def _convert_error(
     raw = error.errors(include_url=False)[:ISSUES_MAX]
     shown = [_convert_issue(entry) for entry in raw]
     hinted = [n for n, entry in enumerate(raw) if entry["type"] in _HINTED_TYPES][:HINTS_MAX]
-    told = filter(None, (_add_hint(model, raw[n], shown[n]) for n in hinted))
-    return build_schema_error([*shown, *more()][:ISSUES_MAX], " ".join(told) or None)
+    hints = filter(None, (_add_hint(model, raw[n], shown[n]) for n in hinted))
+    return build_schema_error([*shown, *more()][:ISSUES_MAX], " ".join(hints) or None)
 
 
 def _add_hint(model: type[BaseModel], entry: Any, shown: dict[str, Any]) -> str | None:

@@ -262,7 +262,7 @@ async def read(
         older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
         kind = KINDS[channel["to"]["kind"]]
         chosen = [box for box, (name, _) in TYPES.items() if name in channel["events"]]
-        return {"channel": channel, "kind": kind, "told": page["data"], "older": older, "chosen": chosen}
+        return {"channel": channel, "kind": kind, "messages": page["data"], "older": older, "chosen": chosen}
 
     return await show(
         call,

@@ -21,7 +21,7 @@ HTML_TYPE = "text/html; charset=utf-8"
 TINTS = 8
 BYTE_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 SIGNED_OUT_CONTEXT: dict[str, Any] = {
-    "desk": None,
+    "session": None,
     "notice": None,
     "filled": {},
     "csrf_token": "",

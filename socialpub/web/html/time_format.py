@@ -135,7 +135,7 @@ def localize_instants(context: Context, text: str) -> Markup:
 READER_FILTERS: dict[str, Callable[..., Any]] = {
     "when": render_instant,
     "ago": render_distance,
-    "told": localize_instants,
+    "localized": localize_instants,
 }
 """The filters that take the template's context first."""
 

@@ -38,7 +38,7 @@ class ComposeData:
     accounts: list[AccountRow]
     hidden: int  # accounts left out of the page
     chosen: dict[str, MediaRow | None]  # by name in the form; None for a file elsewhere
-    shelf: list[dict[str, Any]]
+    library_files: list[dict[str, Any]]
     item: EditedItem | None  # what the form changes; None: a new post
     slots: list[dict[str, Any]]  # next free slot of each profile of the accounts
     groups: dict[str, list[str]]  # ids of the accounts of each group that are on the page

@@ -125,7 +125,7 @@ def build_context(
     `path`: of a page that can be loaded.
     """
     return {
-        "desk": found,
+        "session": found,
         "nav": _nav(pages, scope) if found else [],
         "path": path,
         "zone": found.zone if found else dashboard_session.UTC,
