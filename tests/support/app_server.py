@@ -582,6 +582,18 @@ def read_tables() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def list_changes(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The rows of each table that has changed, as they were and as they are.
+
+    A request whose answer was heard meanwhile is no change: its row is deleted a little later.
+    """
+    changed = {name: (before[name], rows) for name, rows in now.items() if rows != before[name]}
+    unheard, left = changed.get("UnacknowledgedRequest", ([], []))
+    if all(row in unheard for row in left):
+        changed.pop("UnacknowledgedRequest", None)
+    return changed
+
+
 def _status_of(post: str) -> str:
     return str(Post.select(Post.status).where(Post.id == post).scalar())
 

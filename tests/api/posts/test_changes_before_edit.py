@@ -17,7 +17,7 @@ from socialpub.domain.media import library
 from socialpub.domain.posts import post_actions
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Post
-from tests.support.app_server import UNLIMITED, AppServer, blocked_writer, error_of, read_tables
+from tests.support.app_server import UNLIMITED, AppServer, blocked_writer, error_of, list_changes, read_tables
 from tests.support.media_uploads import stored_files, stored_media, wait_until
 from tests.support.request_cast import RequestCast, inline_item, make_picture
 
@@ -123,8 +123,7 @@ class Attempt:
         """`files`: those that were stored before."""
         assert answer.status_code == STATUSES[self.case.change], answer.text
         assert error_of(answer)["message"]
-        now = self.server.stock()["tables"]
-        assert {name: (self.tables[name], rows) for name, rows in now.items() if rows != self.tables[name]} == {}
+        assert list_changes(self.tables, self.server.stock()["tables"]) == {}
         if self.case.change == "media deleted":  # its file is deleted after the answer
             wait_until(lambda: len(stored_files(self.server)) < len(files))
         assert set(stored_files(self.server)) <= set(files)

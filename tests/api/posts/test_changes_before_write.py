@@ -18,7 +18,7 @@ from socialpub.domain.organizations import quotas
 from socialpub.domain.posts import drafts
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Batch, Organization, Post
-from tests.support.app_server import UNLIMITED, AppServer, blocked_writer, error_of, read_tables
+from tests.support.app_server import UNLIMITED, AppServer, blocked_writer, error_of, list_changes, read_tables
 from tests.support.media_uploads import stored_files, stored_media, wait_until
 from tests.support.post_drafts import new_draft, read_draft
 from tests.support.request_cast import RequestCast, inline_item, make_picture
@@ -155,9 +155,7 @@ class Attempt:
     def check_refused(self, answer: httpx.Response, files: list[str]) -> None:
         """`files`: those that were stored before."""
         assert answer.status_code == CHANGES[self.case.change], answer.text
-        now = self.server.stock()["tables"]
-        changed = {name: (self.tables[name], rows) for name, rows in now.items() if rows != self.tables[name]}
-        assert changed == {}
+        assert list_changes(self.tables, self.server.stock()["tables"]) == {}
         if self.case.change == "media deleted":  # its file is deleted after the answer
             wait_until(lambda: len(stored_files(self.server)) < len(files))
         assert set(stored_files(self.server)) <= set(files)
