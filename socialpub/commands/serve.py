@@ -306,14 +306,13 @@ def describe_older_schema(path: Path, lacking: int) -> str:
 
 def _prepare_directory(settings: Settings) -> Path:
     """Prepare directory and permissions; return the database path. Raises StartError."""
-    check_kind(settings.database_path)
+    make_private(settings)
     try:
         private_files.make_folder(settings.data_dir)
     except OSError as error:
         raise StartError(
             f"{settings.data_dir}: the data directory cannot be created: {os_errors.describe(error)}"
         ) from error
-    make_private(settings)
     copy_detection.check_files(settings)
     check_hard_links(settings.database_path)
     check_access(settings.database_path)

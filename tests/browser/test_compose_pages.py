@@ -335,17 +335,23 @@ def test_problems_and_previews_follow_what_is_written(server: AppServer, alice: 
     assert tab.ask("document.querySelector('#text').hasAttribute('aria-invalid')") is False
 
 
-def test_a_lost_answer_makes_no_second_draft(server: AppServer, alice: Person, tab: BrowserTab) -> None:
-    open_signed_in(tab, server, alice)
-    tab.show(f"{server.url}/compose", width=1000)
-    answered: list[int] = []
+def lose_first_answer(tab: BrowserTab) -> list[int]:
+    """Lose the first answer to a save of a draft; the statuses of all that come."""
+    statuses: list[int] = []
 
     def lose_first(route: Route) -> None:
         found = route.fetch()
-        answered.append(found.status)
-        _ = route.abort() if len(answered) == 1 else route.fulfill(response=found)
+        statuses.append(found.status)
+        _ = route.abort() if len(statuses) == 1 else route.fulfill(response=found)
 
     tab.page.route("**/drafts", lose_first)
+    return statuses
+
+
+def test_a_lost_answer_makes_no_second_draft(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1000)
+    answered = lose_first_answer(tab)
     tab.fill(text="Once")
     wait_for(tab, "#saved", "Draft saved")
     tab.page.unroute("**/drafts")
@@ -357,14 +363,7 @@ def test_a_post_is_published_once_where_the_answer_to_a_save_is_lost(
 ) -> None:
     open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/compose", width=1000)
-    lost: list[int] = []
-
-    def lose_first(route: Route) -> None:
-        found = route.fetch()
-        lost.append(found.status)
-        _ = route.abort() if len(lost) == 1 else route.fulfill(response=found)
-
-    tab.page.route("**/drafts", lose_first)
+    lose_first_answer(tab)
     tab.page.locator(f"[id='to-{alice.bluesky}']").check()
     tab.fill(text="Once")
     wait_for(tab, "#save-problem", "The server does not answer")

@@ -737,7 +737,7 @@ def test_an_upload_after_the_session_ended_brings_its_words_back(world: RequestC
 
 
 def test_the_file_of_the_form_comes_after_all_its_other_fields(world: RequestCast, browser: ApiClient) -> None:
-    """What comes after a large file is not read without a session, and would be lost."""
+    """Without a session, the fields after a large file are not read."""
     page = browser.get("/compose", headers=HTML).text
     form = page.partition('<form class="form compose"')[2].partition("</form>")[0]
     names = re.findall(r'<(?:input|textarea|select)[^>]* name="([^"]*)"', form)

@@ -17,9 +17,10 @@ from socialpub.domain.media import library
 from socialpub.domain.posts import post_actions
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Post
-from tests.support.app_server import UNLIMITED, AppServer, blocked_writer, error_of, list_changes, read_tables
+from tests.support.app_server import UNLIMITED, AppServer, blocked_writer, read_tables
 from tests.support.media_uploads import stored_files, stored_media, wait_until
 from tests.support.request_cast import RequestCast, inline_item, make_picture
+from tests.support.writes_in_order import check_refused, listing_actions, write_for
 
 HEIGHTS = itertools.count(8)
 OTHER_EDITS = ("text edited", "moved", "media added")
@@ -45,7 +46,7 @@ CASES = [
 
 
 class Attempt:
-    """A case in an organization of its own."""
+    """A request in a new organization."""
 
     def __init__(self, server: AppServer, case: Case) -> None:
         self.case, self.server, alice = case, server, server.connected_person("Alice")
@@ -82,16 +83,16 @@ class Attempt:
     def run(self) -> httpx.Response:
         """Send the edit; the change is written between its checks and its transaction."""
         service = self.server.service
-        waiting = service.db._writer._inbox
         with ThreadPoolExecutor(2) as threads:
-            with blocked_writer(service.db):
+            with listing_actions(self.server) as queued, blocked_writer(service.db):
                 if self.case.change in OTHER_EDITS:
                     first: Any = threads.submit(self.edit_otherwise)
+                    wait_until(lambda: len(queued) == 1)
                 else:
-                    first = service.write(self.change)
-                wait_until(lambda: waiting.qsize() >= 1)
+                    first = write_for(self.server, self.world.alice.organization, self.change)
+                earlier = len(queued)
                 sent = threads.submit(self.send)
-                wait_until(lambda: waiting.qsize() >= 2)
+                wait_until(lambda: len(queued) > earlier)
             first.result()
             return sent.result()
 
@@ -118,15 +119,6 @@ class Attempt:
             case "key revoked":
                 api_keys.revoke(tx, who, alice.key_id)
         self.tables = read_tables()
-
-    def check_refused(self, answer: httpx.Response, files: list[str]) -> None:
-        """`files`: those that were stored before."""
-        assert answer.status_code == STATUSES[self.case.change], answer.text
-        assert error_of(answer)["message"]
-        assert list_changes(self.tables, self.server.stock()["tables"]) == {}
-        if self.case.change == "media deleted":  # its file is deleted after the answer
-            wait_until(lambda: len(stored_files(self.server)) < len(files))
-        assert set(stored_files(self.server)) <= set(files)
 
     def check_accepted(self, answer: httpx.Response) -> None:
         assert answer.status_code == 200, answer.text
@@ -160,6 +152,6 @@ def test_each_change_before_the_edit_is_seen_by_it(
         files = stored_files(server)
         answer = attempt.run()
         if change in STATUSES:
-            attempt.check_refused(answer, files)
+            check_refused(server, answer, STATUSES[change], attempt.tables, files, change)
         else:
             attempt.check_accepted(answer)

@@ -18,10 +18,11 @@ from socialpub.domain.organizations import quotas
 from socialpub.domain.posts import drafts
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Batch, Organization, Post
-from tests.support.app_server import UNLIMITED, AppServer, blocked_writer, error_of, list_changes, read_tables
+from tests.support.app_server import UNLIMITED, AppServer, blocked_writer, error_of, read_tables
 from tests.support.media_uploads import stored_files, stored_media, wait_until
 from tests.support.post_drafts import new_draft, read_draft
 from tests.support.request_cast import RequestCast, inline_item, make_picture
+from tests.support.writes_in_order import check_refused, count_checked, write_for
 
 SLOTS = {"zone": "UTC", "weekly": [{"day": "mon", "time": "09:30"}]}
 QUOTA = 100
@@ -70,7 +71,7 @@ CASES = [
 
 
 class Attempt:
-    """A case in an organization of its own."""
+    """A request in a new organization."""
 
     def __init__(self, server: AppServer, case: Case) -> None:
         self.case, self.server, alice = case, server, server.connected_person("Alice")
@@ -116,19 +117,14 @@ class Attempt:
                 if self.case.change == "slot taken":
                     other = {"targets": [self.world.target()], "text": "other", "slot": "next"}
                     first: Any = threads.submit(self.api.publish, other)
-                    wait_until(lambda: self.count_checked() == 1)
+                    wait_until(lambda: count_checked(self.server, self.organization) == 1)
                 else:
-                    first = service.write(self.change)
-                earlier = self.count_checked()
+                    first = write_for(self.server, self.organization, self.change)
+                earlier = count_checked(self.server, self.organization)
                 sent = threads.submit(self.send)
-                wait_until(lambda: self.count_checked() > earlier)
+                wait_until(lambda: count_checked(self.server, self.organization) > earlier)
             first.result()
             return sent.result()
-
-    def count_checked(self) -> int:
-        """Count the organization's requests that are about to be written."""
-        writing = self.server.service.admission.writing
-        return writing._active.get(self.organization, 0) + writing.waiting(self.organization)
 
     def change(self, tx: Tx) -> None:
         service, alice = self.server.service, self.world.alice
@@ -151,14 +147,6 @@ class Attempt:
     def change_draft(self, tx: Tx, who: Actor) -> None:
         content = drafts.load_content(drafts.find(who.scope, self.draft)) | {"text": "changed"}
         drafts.change(tx, who, self.draft, None, drafts.CheckedContent(content, [], {}))
-
-    def check_refused(self, answer: httpx.Response, files: list[str]) -> None:
-        """`files`: those that were stored before."""
-        assert answer.status_code == CHANGES[self.case.change], answer.text
-        assert list_changes(self.tables, self.server.stock()["tables"]) == {}
-        if self.case.change == "media deleted":  # its file is deleted after the answer
-            wait_until(lambda: len(stored_files(self.server)) < len(files))
-        assert set(stored_files(self.server)) <= set(files)
 
     def check_accepted(self, answer: httpx.Response) -> None:
         assert answer.is_success, answer.text
@@ -192,4 +180,4 @@ def test_each_change_before_the_write_is_seen_by_it(
         if CHANGES[change] is None:
             attempt.check_accepted(answer)
         else:
-            attempt.check_refused(answer, files)
+            check_refused(server, answer, CHANGES[change], attempt.tables, files, change)

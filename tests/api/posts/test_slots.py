@@ -17,6 +17,7 @@ from tests.support.connect_flow import sign_in
 from tests.support.media_uploads import wait_until
 from tests.support.post_drafts import new_draft, read_draft
 from tests.support.request_cast import RequestCast
+from tests.support.writes_in_order import count_checked
 
 NOW = "2027-03-22T08:00:00"  # a Monday, six days before the clock changes in Berlin
 BERLIN = {"zone": "Europe/Berlin", "weekly": [{"day": "mon", "time": "09:30"}, {"day": "sun", "time": "02:30"}]}
@@ -242,12 +243,11 @@ def test_a_draft_whose_slot_another_batch_takes_is_published_once(at_monday: Req
     define(alice)
     content = {"targets": [at_monday.target()], "text": "draft", "slot": "next", "profileId": alice.profile}
     draft = new_draft(alice.api, **content)["id"]
-    writing = server.service.admission.writing
     with ThreadPoolExecutor(2) as threads, blocked_writer(server.service.db):
         first = threads.submit(taken, at_monday)
-        wait_until(lambda: writing._active.get(alice.organization) == 1)  # both are checked before either is written
+        wait_until(lambda: count_checked(server, alice.organization) == 1)  # both are checked before either is written
         second = threads.submit(alice.api.post, f"/v1/drafts/{draft}/publish")
-        wait_until(lambda: writing._active[alice.organization] + writing.waiting(alice.organization) == 2)
+        wait_until(lambda: count_checked(server, alice.organization) == 2)
     assert (first.result(), second.result().json()["scheduledAt"]) == (MONDAY, NEXT_MONDAY)
     assert read_draft(alice.api, draft)["status"] == "published"
     with unchanged(server):
@@ -274,9 +274,8 @@ def test_a_repeat_of_the_request_that_took_the_last_slot_takes_none(at_monday: R
     define(alice, {"zone": "UTC", "weekly": [{"day": "tue", "time": "10:00"}]})
     for _ in range(HORIZON_WEEKS - 1):
         taken(at_monday)
-    writing = server.service.admission.writing
     with ThreadPoolExecutor(2) as threads, blocked_writer(server.service.db):
         sent = [threads.submit(take, at_monday, externalId="one") for _ in range(2)]
-        wait_until(lambda: writing._active.get(alice.organization, 0) + writing.waiting(alice.organization) == 2)
+        wait_until(lambda: count_checked(server, alice.organization) == 2)
     first, second = (answer.result() for answer in sent)
     assert (first.is_success, first.json()["id"]) == (second.is_success, second.json()["id"])
