@@ -80,6 +80,7 @@ class _PendingWrite(Generic[T]):
         self.run, self.owner, self.tx = run, owner, Tx()
         self.kind, self.value = kind, value
         self.result: T | None = None
+        self.error: Exception | None = None  # the write's own refusal
         self._future: DbFuture[T] | None = None
 
     def make_future(self) -> DbFuture[T]:
@@ -87,18 +88,22 @@ class _PendingWrite(Generic[T]):
         future.set_running_or_notify_cancel()  # not cancelable: a client that disconnects does not undo it
         return future
 
-    def succeed(self) -> None:
+    def resolve(self) -> None:
+        """Hand over the result or the refusal: once the transaction is durable, since either may rest on its rows."""
+        if self.error is not None:
+            self.fail(self.error)
+            return
         self.tx.run_callbacks()
         if self._future is not None:
             self._future.set_result(self.result)  # type: ignore[arg-type]
 
     def fail(self, error: Exception) -> None:
-        """Resolve the future, and forget it; nothing if it has failed already.
+        """Resolve the future with `error`, and forget both.
 
-        The traceback of `error` holds frames of the writer, and these hold the group. A future in the group would close
-        a cycle: only the garbage collector would free the error, with the request's body.
+        The traceback of `error` holds frames of the writer, and these hold the group. A future or an error in the group
+        would close a cycle: only the garbage collector would free the error, with the request's body.
         """
-        future, self._future = self._future, None
+        future, self._future, self.error = self._future, None, None
         if future is not None:
             future.set_exception(error)
 
@@ -210,7 +215,7 @@ class DatabaseWriter:
         """Run a group in one transaction, then resolve its futures."""
         try:
             with hold(self._lock_file):
-                succeeded = self._transaction(group)
+                self._transaction(group)
         except FencedError as error:
             self.failing = str(error)
             log.critical("%s", error)
@@ -224,8 +229,8 @@ class DatabaseWriter:
             log.exception("a transaction on %s failed; its writes were refused", self.path)
             _fail_all(group, unavailable_error())
         else:
-            for item in succeeded:
-                item.succeed()
+            for item in group:
+                item.resolve()
 
     def _report_refusal(self, error: BaseException) -> ApiError:
         why = os_errors.describe_at(self.path, error)
@@ -233,7 +238,7 @@ class DatabaseWriter:
         log.error("%s cannot be written: %s; the changes were refused", self.path, self.failing)
         return unavailable_error(why)
 
-    def _transaction(self, group: list[_PendingWrite[Any]]) -> list[_PendingWrite[Any]]:
+    def _transaction(self, group: list[_PendingWrite[Any]]) -> None:
         connection: sqlite3.Connection = proxy.connection()
         self.files.check_recent()
         before = connection.total_changes
@@ -241,10 +246,11 @@ class DatabaseWriter:
         try:
             if self.guard is not None:
                 self.guard()
-            succeeded = self._run_all(connection, group)
+            self._run_all(connection, group)
+            succeeded = sum(item.error is None for item in group)
             if not succeeded:
                 connection.execute("ROLLBACK")
-                return succeeded
+                return
             fault_injection.hit("db.commit")
             self.files.check()
             connection.execute("COMMIT")
@@ -253,18 +259,14 @@ class DatabaseWriter:
                 connection.execute("ROLLBACK")
             raise
         self.files.record_write()
-        metrics.COMMIT_CHANGES.observe(len(succeeded))
+        metrics.COMMIT_CHANGES.observe(succeeded)
         self.failing = self.failing if connection.total_changes == before else ""
-        return succeeded
 
-    def _run_all(self, connection: sqlite3.Connection, group: list[_PendingWrite[Any]]) -> list[_PendingWrite[Any]]:
-        """Return the writes that succeeded, in the order of the group."""
-        succeeded: list[_PendingWrite[Any]] = []
+    def _run_all(self, connection: sqlite3.Connection, group: list[_PendingWrite[Any]]) -> None:
         for kind, items in _group_by_kind(group):
             if kind is None or len(items) == 1 or not self._run_together(connection, kind, items):
-                items = [item for item in items if self._run_one(connection, item)]
-            succeeded += items
-        return succeeded
+                for item in items:
+                    self._run_one(connection, item)
 
     def _run_together(self, connection: sqlite3.Connection, kind: GroupWrite, items: list[_PendingWrite[Any]]) -> bool:
         """Run several writes of a kind in one call; return False, without changes, if it fails."""
@@ -280,15 +282,13 @@ class DatabaseWriter:
         items[0].tx = tx
         return True
 
-    def _run_one(self, connection: sqlite3.Connection, item: _PendingWrite[Any]) -> bool:
+    def _run_one(self, connection: sqlite3.Connection, item: _PendingWrite[Any]) -> None:
         try:
             with _use_savepoint(connection):
                 item.result = item.run(item.tx)
         except Exception as error:  # noqa: BLE001 - goes to the future
             _check_open(connection, error)
-            item.fail(self._report_refusal(error) if is_storage_error(error) else error)
-            return False
-        return True
+            item.error = self._report_refusal(error) if is_storage_error(error) else error
 
 
 @contextlib.contextmanager

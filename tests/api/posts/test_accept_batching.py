@@ -10,13 +10,20 @@ from unittest import mock
 
 import pytest
 
+from socialpub.base import fault_injection
 from socialpub.store.engine.locks import get_write_lock_path, hold, open_lock
 from socialpub.store.schema.models import ApiKey
-from tests.support.app_server import ApiClient, AppServer, sleep_briefly
+from tests.support.app_server import ApiClient, AppServer, Person, error_of, sleep_briefly
 from tests.support.database_costs import DatabaseCounter
 from tests.support.request_cast import RequestCast
 
 TOGETHER = 30  # as many as are written at once
+
+
+def await_noted_use(server: AppServer, who: Person) -> None:
+    """It is noted that the key was used, and not again for a while."""
+    while server.rows(ApiKey, id=who.key_id)[0]["last_used_at"] is None:
+        sleep_briefly()
 
 
 @pytest.mark.matrix
@@ -35,8 +42,7 @@ def test_many_batches_are_one_commit(
 
     for who in people:
         assert who.api.get("/v1/posts").status_code == 200
-        while server.rows(ApiKey, organization=who.organization)[0]["last_used_at"] is None:
-            sleep_briefly()  # it is noted that the key was used, and not again for a while
+        await_noted_use(server, who)
     database = server.service.db.path
     with counting.while_() as done, ThreadPoolExecutor(TOGETHER) as clients:
         with open_lock(get_write_lock_path(database)) as lock, hold(lock):
@@ -92,8 +98,7 @@ def test_what_makes_one_batch_makes_one_of_requests_written_together(
     whole = {"targets": [{"accountId": world.alice.bluesky}], "text": "once", "scheduledAt": world.soon()}
     checked = world.alice.api.post("/v1/posts/validate", json={**whole, "plan": True})
     body = {"plan": checked.json()["plan"]["token"]} if shared == "plan" else {**whole, "externalId": "calendar/1"}
-    while server.rows(ApiKey, id=world.alice.key_id)[0]["last_used_at"] is None:
-        sleep_briefly()  # it is noted that the key was used, and not again for a while
+    await_noted_use(server, world.alice)
 
     def publish(number: int) -> str:
         with ApiClient(server.url, world.alice.key) as api:
@@ -109,3 +114,28 @@ def test_what_makes_one_batch_makes_one_of_requests_written_together(
                 sleep_briefly()
         assert len({answer.result() for answer in answers}) == 1
     assert len(server.rows()) == 1
+
+
+def test_a_taken_external_id_is_refused_only_once_its_post_is_durable(
+    counting: DatabaseCounter, server: AppServer, world: RequestCast
+) -> None:
+    """Two requests share a transaction, and the commit fails: the second must not name a post that there is not."""
+    whole = {"targets": [{"accountId": world.alice.bluesky}], "scheduledAt": world.soon(), "externalId": "calendar/1"}
+    assert world.alice.api.get("/v1/posts").status_code == 200
+    await_noted_use(server, world.alice)
+
+    def publish(text: str) -> tuple[int, str]:
+        with ApiClient(server.url, world.alice.key) as api, api.expecting_failure():
+            answer = api.publish({**whole, "text": text})
+        return answer.status_code, error_of(answer)["rule"]
+
+    with counting.while_() as done, ThreadPoolExecutor(2) as clients:
+        with open_lock(get_write_lock_path(server.service.db.path)) as lock, hold(lock):
+            server.service.write(lambda tx: None)  # the first transaction; the others share the second
+            answers = [clients.submit(publish, text) for text in ("one", "another")]
+            while done.asked.writes < 2:
+                sleep_briefly()
+            fault_injection.plan("db.commit=enospc")
+        assert [answer.result() for answer in answers] == [(503, "storage.unavailable")] * 2
+    fault_injection.plan("")
+    assert server.rows() == []

@@ -254,6 +254,18 @@ def test_full_disk_fails_every_waiter_and_recovers(database: Database) -> None:
     assert database.write(insert("one")).result() == "one"
 
 
+def test_a_refusal_is_not_answered_before_the_write_that_it_rests_on(database: Database) -> None:
+    """The row that makes a name taken was in the transaction that failed: it is not taken."""
+    fault_injection.plan("db.commit=enospc")
+    with busy_writer_failing(database):
+        answers = [database.write(insert("one")), database.write(insert("one"))]
+    for answer in answers:
+        with pytest.raises(ApiError) as refused:
+            answer.result()
+        assert refused.value.rule == "storage.unavailable"
+    assert names(database) == set()
+
+
 @contextlib.contextmanager
 def busy_writer_failing(database: Database) -> Iterator[None]:
     with contextlib.suppress(ApiError), blocked_writer(database):
