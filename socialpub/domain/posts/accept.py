@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 
 from socialpub.base import fault_injection
 from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import Actor
-from socialpub.domain.access.idempotency import EarlierBatchError
 from socialpub.domain.access.lost_responses import PendingResponse
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
@@ -33,7 +31,7 @@ from socialpub.domain.posts import (
     slots,
 )
 from socialpub.domain.posts.batch_plan import BatchPlan, PlannedTarget
-from socialpub.domain.posts.batch_transaction import AcceptanceResult, BatchWrite
+from socialpub.domain.posts.batch_transaction import BatchWrite
 from socialpub.domain.posts.targets import ResolvedTarget, check_batch, check_shape, dump_options, resolve
 from socialpub.domain.publishing.immediate_batch import ImmediateStart, StartBatch
 from socialpub.domain.schemas.posts import BatchBody, BatchRequest
@@ -211,12 +209,5 @@ async def _write(plan: BatchPlan, start_batch: StartBatch | None) -> BatchBody:
         else:
             written = actions.write_together(service, scope, batch_transaction.insert_batches, entry)
         if immediate:
-            written.add_done_callback(lambda done: None if _is_accepted(done) else immediate.release())
-        result = await written
-    if isinstance(result, EarlierBatchError):
-        raise result
-    return result
-
-
-def _is_accepted(written: Future[AcceptanceResult]) -> bool:
-    return written.exception() is None and not isinstance(written.result(), EarlierBatchError)
+            written.add_done_callback(lambda done: immediate.release() if done.exception() else None)
+        return await written

@@ -14,7 +14,6 @@ from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError
 from socialpub.domain import post_states
 from socialpub.domain.access import audit_log, idempotency, lost_responses
-from socialpub.domain.access.idempotency import EarlierBatchError
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.media import library
@@ -43,9 +42,6 @@ from socialpub.store.queries import acceptance
 from socialpub.store.queries.bulk import SqlRow
 from socialpub.store.rows import AccountRow, PostRow
 
-AcceptanceResult = BatchBody | EarlierBatchError
-"""Accepted batch, or an earlier one. An earlier one is a result, because it is committed by then."""
-
 
 @dataclass(frozen=True)
 class BatchWrite:
@@ -68,12 +64,9 @@ class DependentRequestsError(Exception):
     """Group of requests that depend on each other: write each alone."""
 
 
-def insert_alone(tx: Tx, entry: BatchWrite) -> AcceptanceResult:
-    """Write one batch that depends on earlier writes."""
-    try:
-        external_ids.check(entry.plan.who.scope, entry.plan.request)  # a repeat takes no slot
-    except EarlierBatchError as error:
-        return error
+def insert_alone(tx: Tx, entry: BatchWrite) -> BatchBody:
+    """Write one batch that depends on earlier writes. Raises as `insert_batches`."""
+    external_ids.check(entry.plan.who.scope, entry.plan.request)  # a repeat takes no slot
     return insert_batches(tx, (_take_slot(entry),))[0]
 
 
@@ -88,20 +81,15 @@ def _take_slot(entry: BatchWrite) -> BatchWrite:
     return replace(entry, plan=batch_plan.reschedule(plan, request))
 
 
-def insert_batches(tx: Tx, entries: Sequence[BatchWrite]) -> Sequence[AcceptanceResult]:
+def insert_batches(tx: Tx, entries: Sequence[BatchWrite]) -> list[BatchBody]:
     """Write a group of distinct requests, possibly of several organizations.
 
     Each statement covers all of them, to keep the transaction short. An exception is the response of a request written
-    alone.
+    alone: ApiError, and EarlierBatchError if its batch exists.
     """
     plans = [entry.plan for entry in entries]
     service = plans[0].who.service
-    try:
-        accounts, groups = _recheck(service, plans)
-    except EarlierBatchError as error:
-        if len(plans) > 1:
-            raise
-        return [error]
+    accounts, groups = _recheck(service, plans)
     for plan in plans:
         if plan.record:
             plan.record(tx, plan)

@@ -89,7 +89,10 @@ class _PendingWrite(Generic[T]):
         return future
 
     def resolve(self) -> None:
-        """Hand over the result or the refusal: once the transaction is durable, since either may rest on its rows."""
+        """Hand over the result or the refusal.
+
+        Only once the transaction is durable: either may rest on rows that another write of it has made.
+        """
         if self.error is not None:
             self.fail(self.error)
             return
