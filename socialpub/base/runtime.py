@@ -159,18 +159,18 @@ def find_key_problem(settings: config.Settings, needed: str) -> str | None:
 
     The text names no path.
     """
-    if settings.security.encryption_keys:
-        return None
+    named = settings.security.encryption_keys
+    place = "security.encryption_keys" if named else "the key file"
     try:
-        text = settings.key_file.read_text(encoding="ascii", errors="replace")
-        available = {key.id for key in crypto.parse_master_keys(text)}
+        keys = [crypto.parse_master_key(text) for text in named]
+        keys = keys or crypto.parse_master_keys(settings.key_file.read_text(encoding="ascii", errors="replace"))
     except FileNotFoundError:
         return "the key file is gone"
     except OSError as error:
         return f"the key file cannot be read: {os_errors.describe(error)}"
     except ValueError:
-        return "the key file holds no key"
-    return None if needed in available else "the key file holds another key"
+        return f"{place} holds no key"
+    return None if needed in {key.id for key in keys} else f"{place} holds another key"
 
 
 def _load_key_file(path: Path, *, make: bool) -> list[crypto.MasterKey]:

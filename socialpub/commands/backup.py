@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.base.config import Settings
-from socialpub.base.runtime import SystemClock, format_iso
+from socialpub.base.runtime import SystemClock, find_key_problem, format_iso
 from socialpub.base.s3 import S3Bucket
 from socialpub.base.security import private_files
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError, find_database, hold_server_lock, load_settings, make_private
 from socialpub.domain.backups import creation, restoration, verification
-from socialpub.domain.backups.archive import count_bytes
+from socialpub.domain.backups.archive import ArchiveReader, count_bytes
 from socialpub.domain.backups.destinations import build_destinations
 from socialpub.domain.backups.staging import S3_PREFIX, create_folder, sweep
 from socialpub.domain.publishing import overdue_rule
@@ -64,15 +64,14 @@ def restore(options: CommandOptions) -> dict[str, Any]:
     settings = load_settings(options)
     for folder in (settings.data_dir, settings.data_dir / "media", settings.key_file.parent):
         sweep(folder)
-    with hold_server_lock(settings):
-        existing = restoration.find_existing(settings)
-        if existing:
-            raise CommandRefusedError(
-                f"{existing} already exists, and a restore overwrites nothing. Move it and the files beside it away, "
-                "or choose other paths: --database FILE --data-dir DIR"
-            )
-        with _local_file(options) as file:
-            restored = restoration.restore_backup(settings, file, make_progress(options))
+    _refuse_existing(settings)
+    with (
+        _local_file(options) as file,
+        contextlib.closing(ArchiveReader(file)) as reader,  # before the lock creates a folder for what is no backup
+        hold_server_lock(settings),
+    ):
+        _refuse_existing(settings)
+        restored = restoration.restore_backup(settings, reader, make_progress(options))
     keys, late = _inspect(settings)
     return {
         "database": str(restored.database),
@@ -83,6 +82,16 @@ def restore(options: CommandOptions) -> dict[str, Any]:
         "overdue": [{"id": row["id"], "dueAt": format_iso(overdue_rule.get_due_time(row))} for row in late],
         "next": f"socialpub serve, compare with the platforms, then: {instance.get_resume_command(instance.RESTORED)}",
     }
+
+
+def _refuse_existing(settings: Settings) -> None:
+    """Raise CommandRefusedError if there is a database already."""
+    existing = restoration.find_existing(settings)
+    if existing:
+        raise CommandRefusedError(
+            f"{existing} already exists, and a restore overwrites nothing. Move it and the files beside it away, "
+            "or choose other paths: --database FILE --data-dir DIR"
+        )
 
 
 def list_backups(options: CommandOptions) -> list[dict[str, Any]]:
@@ -130,17 +139,18 @@ def _local_file(options: CommandOptions) -> Iterator[Path]:
         return
     settings = load_settings(options)
     bucket = open_bucket(settings)
+    size = bucket.size(name)  # before the folder is created
     with create_folder(settings.data_dir, S3_PREFIX) as folder:
         file = folder / Path(name).name
         with os.fdopen(private_files.create(file), "wb") as into:
-            bucket.get(name, into, count_bytes("fetching", bucket.size(name), make_progress(options)))
+            bucket.get(name, into, count_bytes("fetching", size, make_progress(options)))
         yield file
 
 
 def _describe_key(settings: Settings, needed: set[str]) -> str:
-    if settings.security.encryption_keys or settings.key_file.exists():
-        return "there"
-    return f"missing: {', '.join(sorted(needed))}" if needed else "none needed"
+    if missing := sorted(key for key in needed if find_key_problem(settings, key)):
+        return f"missing: {', '.join(missing)}"
+    return "there" if settings.security.encryption_keys or settings.key_file.exists() else "none needed"
 
 
 def _inspect(settings: Settings) -> tuple[set[str], list[overdue_rule.DuePost]]:

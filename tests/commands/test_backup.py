@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import io
 import json
 import os
 import random
@@ -13,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from socialpub.base.security import crypto
 from socialpub.domain.backups import archive, creation, verification
 from socialpub.store.jobs import job_queue
 from socialpub.store.schema import snapshot
@@ -184,6 +188,22 @@ def test_a_restore_of_a_database_without_secrets_asks_for_no_key(run: RunCommand
     assert run("restore", "b.zip", "--database", "other/x.db", "--json").json["key"] == "none needed"
 
 
+@pytest.mark.parametrize("place", ["file", "damaged file", "settings"])
+def test_a_restore_names_the_master_key_that_is_not_there(
+    server: AppServer, alice: Person, home_of: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    _taken(server)
+    home_of.mkdir()
+    other = base64.b64encode(b"k" * 32).decode()
+    if place == "settings":
+        monkeypatch.setenv("SOCIALPUB_SECURITY__ENCRYPTION_KEYS", json.dumps([other]))
+    else:
+        (home_of / "master.key").write_text(other if place == "file" else "no key")
+    restored = backup_command(server, "restore", "b.zip", database=home_of / "socialpub.db")
+    key = crypto.parse_master_key((server.home / "master.key").read_text()).id
+    assert (restored.code, restored.json["key"]) == (0, f"missing: {key}")
+
+
 def test_a_restore_leaves_another_master_key_alone(server: AppServer, alice: Person, home_of: Path) -> None:
     _taken(server, with_key=True)
     home_of.mkdir()
@@ -219,6 +239,12 @@ def _cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 30)
 
 
+def _later_zip(path: Path) -> None:
+    """An archive of a later version of the format, by its directory."""
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"PK\x01\x02\x14\x03\x14", b"PK\x01\x02\x14\x03\xff"))
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("hurt", "said"),
@@ -227,6 +253,7 @@ def _cut(path: Path) -> None:
         (_other_archive, "is an archive, but not a socialpub backup"),
         (_newer, "was made by a newer socialpub"),
         (_cut, "is not a backup, or is truncated"),
+        (_later_zip, "is not a backup, or is truncated"),
         (Path.unlink, "does not exist"),
         (_folder, "cannot be read: it is a folder, and a file is needed"),
     ],
@@ -238,6 +265,20 @@ def test_what_is_no_backup_is_refused(
     hurt(_taken(server))
     refused = backup_command(server, verb, "b.zip", database=home_of / "socialpub.db")
     assert (refused.code, said in refused.error["message"]) == (1, True), refused.error
+    assert not home_of.exists()
+
+
+@pytest.mark.parametrize("verb", ["verify", "restore"])
+def test_a_database_of_another_program_is_no_backup(
+    server: AppServer, home_of: Path, tmp_path: Path, verb: str
+) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("CREATE TABLE note (id)")
+    _repack(_taken(server), tmp_path / "other.db")
+    refused = backup_command(server, verb, "b.zip", database=home_of / "socialpub.db")
+    assert refused.code == 1
+    said = refused.json["problems"][0] if verb == "verify" else refused.error["message"]
+    assert "is damaged (its tables cannot be read)" in said
     assert not (home_of / "socialpub.db").exists()
 
 
@@ -252,6 +293,18 @@ def test_a_flipped_bit_anywhere_is_found(server: AppServer, alice: Person) -> No
         at = start + chance.randrange(max(1, length))
         hurt.write_bytes(content[:at] + bytes([content[at] ^ 1 << chance.randrange(8)]) + content[at + 1 :])
         assert not _is_whole(hurt) or _inside(hurt) == _inside(file), at  # some bits of packed data say nothing
+
+
+def test_a_changed_byte_of_the_directory_is_told(server: AppServer, alice: Person) -> None:
+    upload_file(alice)
+    hurt = server.home / "hurt.zip"
+    content = _taken(server, with_key=True).read_bytes()
+    for at in range(content.index(b"PK\x01\x02"), len(content)):
+        for value in {0, 1, 0x7F, 0xFF} - {content[at]}:
+            hurt.write_bytes(content[:at] + bytes([value]) + content[at + 1 :])
+            with contextlib.suppress(archive.BackupError):
+                reader = archive.ArchiveReader(hurt)
+                reader.extract_database(io.BytesIO(), lambda _: None)
 
 
 def _inside(file: Path) -> dict[str, bytes]:

@@ -81,6 +81,13 @@ def test_a_backup_goes_there_and_comes_back(
     assert [row["id"] for row in server.rows()] == [post]
 
 
+def test_a_restore_of_a_missing_object_leaves_nothing(command: Callable[..., CommandResult], tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    refused = command("restore", "s3:mine.zip", database=elsewhere / "socialpub.db")
+    assert (refused.code, "there is no such backup in the bucket" in refused.error["message"]) == (1, True)
+    assert not elsewhere.exists()
+
+
 def test_the_servers_own_are_listed_with_where_they_are(store: S3Store, command: Callable[..., CommandResult]) -> None:
     for name in ("socialpub-20261121T000000Z.zip", "socialpub-20261122T000000Z.zip", "somebody-elses.txt"):
         store.objects["backups"][f"ours/{name}"] = b"12345"

@@ -6,6 +6,7 @@ optional. A truncated file lacks its directory and is not an archive.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import re
@@ -27,6 +28,7 @@ CHUNK = 1024 * 1024
 MANIFEST_MAX = 64 * 1024
 KEY_MAX = 4096
 _MEDIA_NAME = re.compile(r"media/[0-9a-f]{64}")
+_DAMAGE_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)  # of `zipfile`
 
 ByteCounter = Callable[[int], None]
 """Callback with the number of bytes just read or written."""
@@ -130,7 +132,7 @@ class ArchiveReader:
             raise BackupError(f"{path} does not exist.") from error
         except (PermissionError, IsADirectoryError) as error:
             raise BackupError(f"{path} cannot be read: {os_errors.describe(error)}.") from error
-        except (OSError, zipfile.BadZipFile) as error:
+        except (OSError, *_DAMAGE_ERRORS) as error:
             why = os_errors.describe(error) or error
             raise BackupError(f"{path} is not a backup, or is truncated ({why}).") from error
         try:
@@ -170,8 +172,12 @@ class ArchiveReader:
         try:
             with self._zip.open(self._members[name]) as source:
                 return copy_stream(source, into, moved)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        except _DAMAGE_ERRORS as error:
             raise BackupError(f"{self.path} is damaged: {name} cannot be read ({error}).") from error
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # of a position before the file's beginning
+                raise
+            raise BackupError(f"{self.path} is damaged: {name} cannot be found.") from error
 
     def _known_members(self) -> Mapping[str, zipfile.ZipInfo]:
         members = {member.filename: member for member in self._zip.infolist()}

@@ -6,7 +6,6 @@ is on disk. It starts paused, because posts it calls queued may have been publis
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +16,10 @@ from socialpub.base import fault_injection
 from socialpub.base.config import Settings
 from socialpub.base.security import private_files
 from socialpub.base.system import directories, os_errors
-from socialpub.domain.backups import archive
+from socialpub.domain.backups import archive, verification
 from socialpub.domain.backups.archive import BackupError, BackupManifest, BackupProgressCallback
 from socialpub.domain.backups.staging import RESTORE_PREFIX, create_folder
 from socialpub.domain.server import copy_detection
-from socialpub.store.engine.integrity import check_integrity
 from socialpub.store.engine.locks import get_write_lock_path, list_files, remove_files
 from socialpub.store.schema import migration, snapshot
 
@@ -40,21 +38,22 @@ def find_existing(settings: Settings) -> Path | None:
     return next((path for path in list_files(settings.database_path)[:2] if path.exists()), None)
 
 
-def restore_backup(settings: Settings, file: Path, progress: BackupProgressCallback) -> RestoreReport:
+def restore_backup(
+    settings: Settings, reader: archive.ArchiveReader, progress: BackupProgressCallback
+) -> RestoreReport:
     """Restore a backup where no data exist yet. Raises BackupError or StartError."""
     try:
-        with contextlib.closing(archive.ArchiveReader(file)) as reader:
-            private_files.make_folder(settings.data_dir)
-            key = _choose_key(settings, reader)
-            fresh = _restore_database(settings, reader, archive.count_bytes("restoring", reader.size, progress))
-            if key is not None:
-                with create_folder(settings.key_file.parent, RESTORE_PREFIX) as folder:
-                    _put_file(settings.key_file, folder, lambda into: into.write(key))
-            fault_injection.hit("restore.mid")
-            copy_detection.get_state_path(settings).unlink(missing_ok=True)  # belongs to the old database
-            os.replace(fresh, settings.database_path)
-            directories.sync(settings.database_path.parent)
-            return RestoreReport(settings.database_path, reader.manifest, key is not None)
+        private_files.make_folder(settings.data_dir)
+        key = _choose_key(settings, reader)
+        fresh = _restore_database(settings, reader, archive.count_bytes("restoring", reader.size, progress))
+        if key is not None:
+            with create_folder(settings.key_file.parent, RESTORE_PREFIX) as folder:
+                _put_file(settings.key_file, folder, lambda into: into.write(key))
+        fault_injection.hit("restore.mid")
+        copy_detection.get_state_path(settings).unlink(missing_ok=True)  # belongs to the old database
+        os.replace(fresh, settings.database_path)
+        directories.sync(settings.database_path.parent)
+        return RestoreReport(settings.database_path, reader.manifest, key is not None)
     except OSError as error:
         raise BackupError(
             f"The backup cannot be restored: {error.filename or ''} {os_errors.describe(error)}."
@@ -80,7 +79,7 @@ def _restore_database(settings: Settings, reader: archive.ArchiveReader, moved: 
     remove_files(fresh)
     with os.fdopen(private_files.create(fresh), "wb") as into:
         reader.extract_database(into, moved)
-    check_integrity(fresh)
+    verification.check_database(fresh)
     _restore_all_media(settings.data_dir / "media", reader, moved)
     migration.migrate(fresh)
     snapshot.checkpoint(fresh)

@@ -37,7 +37,7 @@ def verify_backup(path: Path, progress: BackupProgressCallback) -> VerifyReport:
 def _find_problems(reader: archive.ArchiveReader, progress: BackupProgressCallback) -> list[str]:
     moved = archive.count_bytes("checking", reader.size, progress)
     try:
-        named = _check_database(reader, moved)
+        named = _check_inside(reader, moved)
     except (BackupError, StartError) as error:
         return [str(error)]
     inside = set(reader.media)
@@ -47,15 +47,20 @@ def _find_problems(reader: archive.ArchiveReader, progress: BackupProgressCallba
     ]
 
 
-def _check_database(reader: archive.ArchiveReader, moved: archive.ByteCounter) -> set[str]:
-    """List the media hashes in the database. Raises StartError or BackupError if damaged."""
+def _check_inside(reader: archive.ArchiveReader, moved: archive.ByteCounter) -> set[str]:
+    """Return the hashes that `check_database` does. Raises StartError or BackupError."""
     with create_folder(Path(tempfile.gettempdir()), PART_PREFIX) as folder:
         found = folder / archive.DATABASE
         with found.open("wb") as into:
             reader.extract_database(into, moved)
         fault_injection.hit("verify.mid")
-        check_integrity(found)
-        return snapshot.read_media_hashes(found)
+        return check_database(found)
+
+
+def check_database(path: Path) -> set[str]:
+    """Return the hashes of the media that a database names. Raises StartError if it is damaged, or not of socialpub."""
+    check_integrity(path)
+    return snapshot.from_file(path)(snapshot.find_media_hashes)
 
 
 def _is_intact(reader: archive.ArchiveReader, name: str, moved: archive.ByteCounter) -> bool:

@@ -81,12 +81,6 @@ def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool
     return connection.execute(encrypted_columns.HAS_COLUMN, (table, column)).fetchone() is not None
 
 
-def read_media_hashes(path: Path) -> set[str]:
-    """Return `find_media_hashes` of a file that is not open."""
-    with _open(path, "ro") as connection:
-        return find_media_hashes(connection)
-
-
 def copy(source: sqlite3.Connection, target: Path, report: ProgressCallback = lambda done, total: None) -> None:
     """Copy the snapshot of a connection to a file, which starts paused."""
     private_files.create_if_missing(target)
