@@ -114,6 +114,8 @@ class S3Bucket:
     @contextlib.contextmanager
     def _convert_errors(self, name: str) -> Iterator[None]:
         """Convert the package's exceptions to S3BucketError."""
+        from xml.etree.ElementTree import ParseError
+
         from minio.error import MinioException, S3Error
         from urllib3.exceptions import HTTPError
 
@@ -124,7 +126,7 @@ class S3Bucket:
             raise S3BucketError(f"{self.where(name)}: {reason}.") from error
         except HTTPError as error:
             raise S3BucketError(f"{self.where(name)}: {self._settings.s3_endpoint} cannot be reached.") from error
-        except (MinioException, ValueError) as error:
+        except (MinioException, ParseError, ValueError) as error:
             raise S3BucketError(
                 f"{self.where(name)}: the store sent a response that is not S3's ({type(error).__name__})."
             ) from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import itertools
 import json
 import os
 import shutil
@@ -199,6 +201,26 @@ def test_a_store_that_is_not_there(tmp_path: Path) -> None:
     gone = BackupSettings(s3_endpoint=f"http://127.0.0.1:{port}", s3_bucket="bbb", s3_access_key="a", s3_secret_key="s")
     with pytest.raises(S3BucketError, match=f"http://127.0.0.1:{port} cannot be reached"):
         S3Bucket(gone).list_files()
+
+
+ODD_STATUSES = (200, 204, 301, 403, 404, 412)
+ODD_BODIES = (b"", b"<html>", b"<html></html>", b'{"a": 1}', b"\xff\xfe", b"<Error/>", b"<ListBucketResult/>")
+BUCKET_CALLS: dict[str, Callable[[S3Bucket, Path], Any]] = {
+    "list": lambda bucket, file: bucket.list_files(),
+    "size": lambda bucket, file: bucket.size("a.zip"),
+    "get": lambda bucket, file: bucket.get("a.zip", io.BytesIO(), lambda count: None),
+    "put": lambda bucket, file: bucket.put(file, "a.zip", lambda count: None),
+    "remove": lambda bucket, file: bucket.remove("a.zip"),
+}
+
+
+@pytest.mark.parametrize("call", BUCKET_CALLS)
+def test_no_odd_response_of_a_store_ends_in_a_traceback(store: S3Store, tmp_path: Path, call: str) -> None:
+    bucket, file = of(store), tmp_path / "a.zip"
+    file.write_bytes(b"12345")
+    for store.odd in itertools.product(ODD_STATUSES, ODD_BODIES):
+        with contextlib.suppress(S3BucketError):
+            BUCKET_CALLS[call](bucket, file)
 
 
 def test_half_the_settings_are_refused_and_the_secret_is_never_shown(store: S3Store) -> None:

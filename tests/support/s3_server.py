@@ -21,11 +21,15 @@ NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 @dataclass
 class S3Store:
-    """`objects` by bucket and key. `wrong`: an error code that every request gets. `calls`: method and path of each."""
+    """`objects` by bucket and key. `calls`: method and path of each.
+
+    `wrong`: an error code that every request gets; `odd`: a status and a body.
+    """
 
     objects: dict[str, dict[str, bytes]] = field(default_factory=lambda: {"backups": {}})
     parts: dict[str, dict[int, bytes]] = field(default_factory=dict)
     wrong: tuple[int, str] | None = None
+    odd: tuple[int, bytes] | None = None
     calls: list[tuple[str, str]] = field(default_factory=list)
     url: str = ""
 
@@ -46,6 +50,8 @@ class S3RequestHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = urlsplit(self.path)
         self.store.calls.append((self.command, self.path))
+        if self.store.odd:
+            return self._answer(*self.store.odd, {"Content-Type": "application/xml"})
         if why := self.store.wrong or self._unsigned(body):
             return self._refuse(*why)
         bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
