@@ -13,6 +13,7 @@ import sqlite3
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +135,39 @@ def test_media_that_are_deleted_meanwhile_are_inside(server: AppServer, alice: P
     file = server.home / "b.zip"
     taken = creation.create_backup(source_of(server), settings, file, server.clock.now_ms(), delete, with_key=False)
     assert (taken.problems, taken.manifest.media_files) == ((), 1)
+
+
+def test_the_first_media_that_are_added_meanwhile_are_inside(server: AppServer, alice: Person) -> None:
+    def upload_and_read(run: Callable[[sqlite3.Connection], Any]) -> Any:
+        upload_file(alice)
+        return source_of(server)(run)
+
+    assert not (server.home / "media").exists()
+    settings, file = server.service.runtime.settings, server.home / "b.zip"
+    taken = creation.create_backup(
+        upload_and_read, settings, file, server.clock.now_ms(), lambda *told: None, with_key=False
+    )
+    assert (taken.problems, taken.manifest.media_files) == ((), 1)
+    (media,) = [path for path in server.home.glob("media/**/*") if path.is_file()]
+    assert len(media.name) == 64
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_media_are_copied_where_there_are_no_hard_links(
+    server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
+) -> None:
+    media = upload_file(alice)
+    (stored,) = server.home.glob("media/??/*")
+
+    def refuse(source: Path, target: Path) -> None:
+        if is_deleted and stored.exists() and source == stored:
+            assert alice.api.delete(f"/v1/media/{media}").status_code == 200
+            stored.unlink(missing_ok=True)
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    _taken(server)
+    assert len(_inside(server.home / "b.zip")) == 2 + (not is_deleted)
 
 
 @pytest.mark.slow

@@ -59,7 +59,10 @@ def create_backup(
         raise BackupExistsError(f"{file} exists already. Choose another name, or move the file away.")
     key = _read_key(settings) if with_key else None
     try:
-        with create_folder(file.parent, PART_PREFIX) as staging, _pin_media(settings.data_dir / "media") as pins:
+        with (
+            create_folder(file.parent, PART_PREFIX) as staging,
+            _pin_media(settings.data_dir / "media", staging) as pins,
+        ):
             part, copy = staging / "backup.zip", staging / DATABASE
             problems = _create_snapshot(source, settings, copy, pins, progress)
             fault_injection.hit("backup.snapshot")
@@ -102,12 +105,9 @@ def _rename_into_place(part: Path, file: Path) -> None:
 
 
 @contextlib.contextmanager
-def _pin_media(media: Path) -> Iterator[Path]:
-    """Create a directory with hard links to all media files."""
-    if not media.is_dir():
-        yield media
-        return
-    with create_folder(media, PINS_PREFIX) as folder:
+def _pin_media(media: Path, staging: Path) -> Iterator[Path]:
+    """Create a directory with hard links to all media files; in `staging` before the first upload."""
+    with create_folder(media if media.is_dir() else staging, PINS_PREFIX) as folder:
         for path in media.glob("??/[0-9a-f]*"):
             _link_file(path, folder)
         yield folder
@@ -120,8 +120,11 @@ def _link_file(path: Path, folder: Path) -> bool:
         os.link(path, pin)
     except (FileExistsError, FileNotFoundError):
         return pin.exists()
-    except OSError:  # file system without hard links
-        private_files.copy(path, pin)
+    except OSError:  # another file system, or one without hard links
+        try:
+            private_files.copy(path, pin)
+        except FileNotFoundError:  # deleted meanwhile
+            return False
     return True
 
 
@@ -137,7 +140,7 @@ def _create_snapshot(
     def see(connection: sqlite3.Connection) -> list[str]:
         names = snapshot.find_media_hashes(connection)
         missing = [name for name in sorted(names) if not _link_file(media / name[:2] / name, pins)]
-        for path in pins.glob("*") if pins != media else ():
+        for path in pins.iterdir():
             if path.name not in names:
                 path.unlink()
         snapshot.copy(connection, copy, lambda done, total: progress("copying the database", done, total))
@@ -150,7 +153,7 @@ def _create_snapshot(
 
 
 def _build_manifest(copy: Path, pins: Path, now_ms: int) -> BackupManifest:
-    sizes = [path.stat().st_size for path in _list_pinned(pins)]
+    sizes = [path.stat().st_size for path in pins.iterdir()]
     return BackupManifest(
         format=archive.FORMAT,
         version=__version__,
@@ -161,10 +164,6 @@ def _build_manifest(copy: Path, pins: Path, now_ms: int) -> BackupManifest:
         media_files=len(sizes),
         media_bytes=sum(sizes),
     )
-
-
-def _list_pinned(pins: Path) -> list[Path]:
-    return sorted(pins.glob("[0-9a-f]*")) if pins.name.startswith(PINS_PREFIX) else []
 
 
 def _write_archive(
@@ -183,5 +182,5 @@ def _write_archive(
             writer.add_key(key)
         writer.add_database(copy, moved)
         fault_injection.hit("backup.write")
-        changed = [path.name for path in _list_pinned(pins) if not writer.add_media(path.name, path, moved)]
+        changed = [path.name for path in sorted(pins.iterdir()) if not writer.add_media(path.name, path, moved)]
     return [f"media file {name} has changed on disk" for name in changed]
