@@ -29,7 +29,7 @@ from socialpub.domain.access import actions
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.backups.staging import PART_PREFIX, create_folder
+from socialpub.domain.backups.staging import PART_PREFIX, create_folder, give_name
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import name_lookup
 from socialpub.domain.posts import batch_log, external_ids, post_export, post_import, spreadsheets
@@ -90,15 +90,19 @@ def _accounts(service: AppContext, organization: str) -> Iterator[Json]:
 def _to_file(options: CommandOptions, rows: Iterable[Json]) -> int:
     """Write a new file, which gets its name once complete."""
     file: Path = options.file
+    existing = CommandRefusedError(f"{file} already exists, and an export overwrites nothing")
     if file.exists():
-        raise CommandRefusedError(f"{file} already exists, and an export overwrites nothing")
+        raise existing
     try:
         with create_folder(file.parent, PART_PREFIX) as folder:
             with os.fdopen(private_files.create(folder / file.name), "w", encoding="utf-8", newline="") as into:
                 form = "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson"
                 lines = _write(into, rows, form, options)
             fault_injection.hit("export.mid")
-            os.replace(folder / file.name, file)
+            try:
+                give_name(folder / file.name, file)
+            except FileExistsError as error:
+                raise existing from error
     except OSError as error:
         raise StartError(f"{file} cannot be written: {os_errors.describe(error)}") from error
     return lines

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.backups import creation, staging
-from socialpub.domain.backups.archive import BackupError
+from socialpub.base import fault_injection
+from socialpub.domain.backups import staging
 from socialpub.store.schema import migration, upgrade_backup
 from tests.support import earlier_databases, forked_commands
 from tests.support.app_server import AppServer, Person
 from tests.support.backup_commands import upload_file
+from tests.support.command_runner import RunCommand
 from tests.support.publishing_state import schedule_post
 
 KILLED = -9
@@ -169,12 +170,17 @@ def test_only_workspaces_that_nobody_uses_are_removed(tmp_path: Path) -> None:
     assert (tmp_path / ".s3-config" / "kept").exists()
 
 
-def test_two_backups_of_one_name_never_write_over_each_other(tmp_path: Path) -> None:
-    """The second finds the name taken at its end, since both began without it."""
+@pytest.mark.parametrize(("command", "point"), [("backup", "backup.checked"), ("export", "export.mid")])
+def test_a_file_that_appears_meanwhile_is_not_overwritten(
+    run: RunCommand, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, point: str
+) -> None:
+    def appear(name: str) -> None:
+        if name == point:
+            (folder / "there").write_text("of another process")
 
-    part, file = tmp_path / "part", tmp_path / "there.zip"
-    part.write_text("second")
-    file.write_text("first")
-    with pytest.raises(BackupError, match="another process has just created it"):
-        creation._rename_into_place(part, file)
-    assert file.read_text() == "first"
+    run("migrate")
+    run("org", "create", "Acme")
+    monkeypatch.setattr(fault_injection, "hit", appear)
+    ended = run(command, "there")
+    assert (ended.code, (folder / "there").read_text()) == (3, "of another process"), ended.err
+    assert [path.name for path in folder.glob(".socialpub-part-*")] == []

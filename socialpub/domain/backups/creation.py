@@ -19,7 +19,7 @@ from socialpub.base import fault_injection
 from socialpub.base.config import Settings
 from socialpub.base.runtime import format_iso
 from socialpub.base.security import private_files
-from socialpub.base.system import directories, os_errors
+from socialpub.base.system import os_errors
 from socialpub.domain.backups import archive, verification
 from socialpub.domain.backups.archive import (
     DATABASE,
@@ -28,7 +28,7 @@ from socialpub.domain.backups.archive import (
     BackupManifest,
     BackupProgressCallback,
 )
-from socialpub.domain.backups.staging import PART_PREFIX, PINS_PREFIX, create_folder
+from socialpub.domain.backups.staging import PART_PREFIX, PINS_PREFIX, create_folder, give_name
 from socialpub.store.engine.integrity import check_integrity
 from socialpub.store.schema import snapshot
 from socialpub.store.schema.snapshot import SnapshotSource
@@ -69,12 +69,13 @@ def create_backup(
             manifest = _build_manifest(copy, pins, now_ms)
             with os.fdopen(private_files.replace(part), "wb") as into:
                 problems += _write_archive(into, manifest, copy, pins, key, progress)
-                into.flush()
-                os.fsync(into.fileno())
             fault_injection.hit("backup.mid")
             found = verification.verify_backup(part, progress)
             fault_injection.hit("backup.checked")
-            _rename_into_place(part, file)
+            try:
+                give_name(part, file)
+            except FileExistsError as error:
+                raise BackupExistsError(f"{file} exists already: another process has just created it.") from error
             fault_injection.hit("backup.named")
     except OSError as error:
         raise BackupError(f"{file} cannot be written: {os_errors.describe(error)}.") from error
@@ -88,17 +89,6 @@ def _read_key(settings: Settings) -> bytes:
         return settings.key_file.read_bytes()
     except OSError as error:
         raise BackupError(f"{settings.key_file} cannot be read: {os_errors.describe(error)}.") from error
-
-
-def _rename_into_place(part: Path, file: Path) -> None:
-    """Give the archive its name. Raises BackupError if the name exists by now."""
-    try:
-        os.link(part, file)
-    except FileExistsError as error:
-        raise BackupExistsError(f"{file} exists already: another process has just created it.") from error
-    except OSError:  # file system without hard links
-        os.replace(part, file)
-    directories.sync(file.parent)
 
 
 # --- Pins ----------------------------------------------------------------------------------------------------------

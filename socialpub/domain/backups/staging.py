@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from socialpub.base.security import private_files
+from socialpub.base.system import directories
 
 PART_PREFIX = ".socialpub-part-"  # beside a file named by a user
 S3_PREFIX = ".s3-"  # in the data directory: transfers to and from a bucket
@@ -33,6 +34,19 @@ def create_folder(parent: Path, prefix: str) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(held)
+
+
+def give_name(part: Path, file: Path) -> None:
+    """Give a finished file its name, durably. Raises FileExistsError if the name is taken by now."""
+    with part.open("rb") as finished:
+        os.fsync(finished.fileno())
+    try:
+        os.link(part, file)
+    except FileExistsError:
+        raise
+    except OSError:  # file system without hard links
+        os.replace(part, file)
+    directories.sync(file.parent)
 
 
 def sweep(parent: Path) -> None:
