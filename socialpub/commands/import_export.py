@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import csv
 import fcntl
@@ -200,7 +199,8 @@ def _is_csv(file: Path, raw: BinaryIO) -> bool:
         raise CommandRefusedError(
             f"{file} is a workbook: save it as CSV (UTF-8) in your spreadsheet, and import that file"
         )
-    return suffix in CSV_SUFFIXES or (suffix == ".txt" and not head.removeprefix(codecs.BOM_UTF8).startswith(b"{"))
+    begin = head.decode(spreadsheets.detect_encoding(head), "ignore")
+    return suffix in CSV_SUFFIXES or (suffix == ".txt" and not begin.startswith("{"))
 
 
 def _lines(file: Path, raw: BinaryIO) -> Iterator[Line]:
@@ -209,21 +209,25 @@ def _lines(file: Path, raw: BinaryIO) -> Iterator[Line]:
 
 def _json_lines(raw: BinaryIO) -> Iterator[Line]:
     number = 0
-    while line := raw.readline(LINE_MAX + 1):
-        number += 1
-        if len(line) > LINE_MAX:
-            yield (
-                number,
-                make_line_error(f"The line is longer than {LINE_MAX} bytes. The rest of the file was not checked."),
-            )
-            return
-        if line.strip():
-            yield number, _json(line)
+    with spreadsheets.open_text(raw, newline="\n") as text:
+        try:
+            while line := text.readline(LINE_MAX + 1):
+                number += 1
+                if len(line) > LINE_MAX:
+                    yield number, make_line_error(f"The line is longer than {LINE_MAX} characters. {_UNCHECKED}")
+                    return
+                if line.strip():
+                    yield number, _json(line)
+        except UnicodeError as error:
+            yield number + 1, make_line_error(f"The line is not text: {error}. {_UNCHECKED}")
 
 
-def _json(line: bytes) -> Json | ApiError:
+_UNCHECKED = "The rest of the file was not checked."
+
+
+def _json(line: str) -> Json | ApiError:
     try:
-        found = sql.load_json(line.removeprefix(b"\xef\xbb\xbf"))
+        found = sql.load_json(line.removeprefix("\ufeff"))  # of a file that was appended
     except ValueError as error:
         return make_line_error(f"The line is not JSON: {error}.")
     return found if isinstance(found, dict) else make_line_error("The line is not a JSON object.")

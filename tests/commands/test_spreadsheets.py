@@ -28,7 +28,14 @@ ROWS = [
     ["a-3", LATER, "'=1 is typed, ünï 日本 🎉", "-1"],
 ]
 SEPARATORS = [",", ";", "\t"]
-ENCODINGS = {"utf-8": b"", "utf-8-sig": b"", "utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
+ENCODINGS = {  # and the mark at the beginning
+    "UTF-8": ("utf-8", b""),
+    "UTF-8 with its mark": ("utf-8-sig", b""),
+    "UTF-16 LE with its mark": ("utf-16-le", codecs.BOM_UTF16_LE),
+    "UTF-16 BE with its mark": ("utf-16-be", codecs.BOM_UTF16_BE),
+    "UTF-16 LE": ("utf-16-le", b""),
+    "UTF-16 BE": ("utf-16-be", b""),
+}
 LINE_ENDS = ["\n", "\r\n", "\r"]
 QUOTING = [csv.QUOTE_MINIMAL, csv.QUOTE_ALL]
 SPELLINGS: dict[str, Callable[[str], str]] = {
@@ -54,6 +61,11 @@ def table(rows: list[list[str]], separator: str = ",", end: str = "\n", quoting:
     return into.getvalue()
 
 
+def encode(text: str, encoding: str) -> bytes:
+    codec, mark = ENCODINGS[encoding]
+    return mark + text.encode(codec)
+
+
 def read(raw: bytes) -> list[spreadsheets.Line]:
     return list(spreadsheets.lines(io.BytesIO(raw)))
 
@@ -72,7 +84,7 @@ def test_every_form_of_a_table_is_the_same_table(encoding: str, spelling: str) -
         if part == "empty columns":
             rows = [[*row, "", ""] for row in rows]
         text = (f"sep={separator}{end}" if part == "sep=" else "") + table(rows, separator, end, quoting)
-        found = read(ENCODINGS[encoding] + text.encode(encoding))
+        found = read(encode(text, encoding))
         assert [row for _, row in found] == meant(ROWS), (separator, end, quoting, part)
 
 
@@ -87,7 +99,7 @@ _cell = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 )
 def test_every_text_comes_back_as_it_was_written(texts: list[str], separator: str, encoding: str, quoting: int) -> None:
     rows = [["a", LATER, text, ""] for text in texts]
-    raw = ENCODINGS[encoding] + table([NAMES, *rows], separator, "\r\n", quoting).encode(encoding)
+    raw = encode(table([NAMES, *rows], separator, "\r\n", quoting), encoding)
     assert [row for _, row in read(raw)] == meant(rows)
 
 
@@ -160,8 +172,21 @@ def test_a_name_may_be_in_any_case(run: RunCommand, house: str, folder: Path, na
     assert [line["text"] for line in run_export(run)] == ["from a table"]
 
 
-def test_lines_of_json_in_a_txt_are_json(run: RunCommand, house: str, folder: Path) -> None:
-    assert run_import(run, write_lines(folder, make_line(1), name="posts.txt"))["imported"] == 1
+@pytest.mark.parametrize("name", ["posts.txt", "posts.ndjson"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_lines_of_json_may_have_any_encoding(
+    run: RunCommand, house: str, folder: Path, encoding: str, name: str
+) -> None:
+    lines = write_lines(folder, make_line(1), "", make_line(2), name="utf-8.txt")
+    (folder / name).write_bytes(encode((folder / lines).read_text(), encoding))
+    assert run_import(run, name)["imported"] == 2
+
+
+def test_a_cut_line_of_utf_16_is_named(run: RunCommand, house: str, folder: Path) -> None:
+    lines = write_lines(folder, make_line(1), name="utf-8.txt")
+    (folder / "posts.ndjson").write_bytes((folder / lines).read_text().encode("utf-16") + b"\n")
+    ended = run("import", "posts.ndjson")
+    assert (ended.code, "posts.ndjson:2: The line is not text: " in ended.err) == (1, True), ended.err
 
 
 @pytest.mark.parametrize(

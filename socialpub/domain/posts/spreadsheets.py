@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import itertools
@@ -41,19 +42,13 @@ def is_workbook(head: bytes) -> bool:
 def lines(raw: BinaryIO) -> Iterator[Line]:
     """Yield the non-empty rows by column name."""
     csv.field_size_limit(LINE_MAX)
-    text = io.TextIOWrapper(raw, encoding=_encoding(raw), errors="surrogateescape", newline="")
     begins = [1]
-    try:
-        yield from _rows(_split_lines(text), begins)
-    except (csv.Error, UnicodeError) as error:
-        yield (
-            begins[0],
-            make_line_error(
-                f"The line is not CSV in UTF-8: {error}. The rest of the file was not checked. Save it as CSV UTF-8."
-            ),
-        )
-    finally:
-        text.detach()
+    with open_text(raw, newline="") as text:
+        try:
+            yield from _rows(_split_lines(text), begins)
+        except (csv.Error, UnicodeError) as error:
+            why = f"The line is not CSV in UTF-8: {error}. The rest of the file was not checked. Save it as CSV UTF-8."
+            yield begins[0], make_line_error(why)
 
 
 def make_line_error(message: str) -> ApiError:
@@ -61,10 +56,26 @@ def make_line_error(message: str) -> ApiError:
     return ApiError("validation_failed", message, rule=WHOLE_LINE)
 
 
-def _encoding(raw: BinaryIO) -> str:
-    head = raw.read(2)
+@contextlib.contextmanager
+def open_text(raw: BinaryIO, newline: str) -> Iterator[io.TextIOWrapper]:
+    """Decode a file from its start; it stays open. Bytes that are no UTF-8 become lone surrogates."""
     raw.seek(0)
-    return "utf-16" if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    encoding = detect_encoding(raw.read(2))
+    raw.seek(0)
+    text = io.TextIOWrapper(raw, encoding, "surrogateescape", newline)
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
+def detect_encoding(head: bytes) -> str:
+    """Return the encoding of a file by its first bytes; UTF-16 may have no mark: its ASCII has zeros."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if 0 in head[:2]:
+        return "utf-16-be" if head[0] == 0 else "utf-16-le"
+    return "utf-8-sig"
 
 
 def _split_lines(text: io.TextIOWrapper) -> Iterator[str]:
