@@ -96,7 +96,10 @@ def _read_key(settings: Settings) -> bytes:
 
 @contextlib.contextmanager
 def _pin_media(media: Path, staging: Path) -> Iterator[Path]:
-    """Create a directory with hard links to all media files; in `staging` before the first upload."""
+    """Create a directory with hard links to all media files.
+
+    It is in `staging` while there is no media folder, before the first upload.
+    """
     with create_folder(media if media.is_dir() else staging, PINS_PREFIX) as folder:
         for path in media.glob("??/[0-9a-f]*"):
             _link_file(path, folder)

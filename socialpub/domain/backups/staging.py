@@ -37,7 +37,7 @@ def create_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def give_name(part: Path, file: Path) -> None:
-    """Give a finished file its name, durably. Raises FileExistsError if the name is taken by now."""
+    """Give a finished file its name, durably. Raises FileExistsError if it is taken by now."""
     with part.open("rb") as finished:
         os.fsync(finished.fileno())
     try:

@@ -58,7 +58,10 @@ def _check_inside(reader: archive.ArchiveReader, moved: archive.ByteCounter) -> 
 
 
 def check_database(path: Path) -> set[str]:
-    """Return the hashes of the media that a database names. Raises StartError if it is damaged, or not of socialpub."""
+    """Return the hashes of the media that a database names.
+
+    Raises StartError if it is damaged, or not of socialpub.
+    """
     check_integrity(path)
     return snapshot.from_file(path)(snapshot.find_media_hashes)
 

@@ -58,7 +58,10 @@ def make_line_error(message: str) -> ApiError:
 
 @contextlib.contextmanager
 def open_text(raw: BinaryIO, newline: str) -> Iterator[io.TextIOWrapper]:
-    """Decode a file from its start; it stays open. Bytes that are no UTF-8 become lone surrogates."""
+    """Decode a file from its start, and leave it open.
+
+    Bytes that are no UTF-8 become lone surrogates.
+    """
     raw.seek(0)
     encoding = detect_encoding(raw.read(2))
     raw.seek(0)
@@ -70,7 +73,10 @@ def open_text(raw: BinaryIO, newline: str) -> Iterator[io.TextIOWrapper]:
 
 
 def detect_encoding(head: bytes) -> str:
-    """Return the encoding of a file by its first bytes; UTF-16 may have no mark: its ASCII has zeros."""
+    """Return the encoding of a file by its first bytes.
+
+    UTF-16 may have no mark, but the ASCII of a first line has zeros.
+    """
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if 0 in head[:2]:

@@ -6,11 +6,11 @@ missing, and the response as unusable.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TypeGuard
 
 from socialpub.base.errors import ApiError, Outcome
+from socialpub_client.terminal_text import CONTROLS
 
 ID_MAX = 1_000  # characters of an id: of an account, a post, a board, an upload
 POST_ID_MAX = ID_MAX + 24  # of a post: an id, and what a connector puts before it
@@ -23,9 +23,6 @@ REFERENCE_MAX = 4_096  # of a description of a stored file, as JSON
 MESSAGE_MAX = 2_000  # of a platform's text in an error
 COUNT_MAX = (1 << 53) - 1  # of a number: a quota, an offset, seconds
 INSTANT_MAX_MS = 253_402_300_799_999  # the end of the year 9999
-
-# Controls, line separators, marks of direction, lone surrogates; not the joiners, which names and emoji need.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def is_id(value: object, most: int = ID_MAX) -> TypeGuard[str]:
@@ -45,7 +42,7 @@ def is_token(value: str) -> bool:
 
 def to_line(text: str, most: int = NAME_MAX) -> str:
     """Return a text for people as one line of at most `most` characters."""
-    return _CONTROLS.sub(" ", text).strip()[:most].rstrip()
+    return CONTROLS.sub(" ", text).strip()[:most].rstrip()
 
 
 def to_fact(value: object) -> str | None:
