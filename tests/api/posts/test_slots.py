@@ -10,7 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.domain.posts import slots
 from socialpub.domain.posts.slots import DAYS, HORIZON_WEEKS
+from socialpub.domain.schemas.posts import BatchRequest
 from socialpub.store.schema.models import Profile
 from tests.support.app_server import UNKNOWN_ID, Person, blocked_writer, error_of, unchanged
 from tests.support.connect_flow import sign_in
@@ -253,6 +255,25 @@ def test_a_draft_whose_slot_another_batch_takes_is_published_once(at_monday: Req
     with unchanged(server):
         again = error_of(alice.api.post(f"/v1/drafts/{draft}/publish"))
     assert again["rule"] == "draft.status"
+
+
+def test_a_repeat_that_finds_no_slots_is_the_batch_that_took_one(
+    at_monday: RequestCast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request is accepted, and the slots end, after the repeat has found its external id unused."""
+    schedule, first = slots.schedule, list[httpx.Response]()
+
+    def schedule_second(*given: Any) -> BatchRequest:
+        monkeypatch.setattr(slots, "schedule", schedule)
+        first.append(take(at_monday, externalId="one"))
+        define(at_monday.alice, {"zone": "UTC", "weekly": []})
+        return schedule(*given)
+
+    define(at_monday.alice)
+    monkeypatch.setattr(slots, "schedule", schedule_second)
+    repeat = take(at_monday, externalId="one")
+    assert (repeat.is_success, repeat.json()["id"]) == (True, first[0].json()["id"])
+    assert error_of(take(at_monday, externalId="another"))["rule"] == "slots.none"
 
 
 @pytest.mark.slow
