@@ -273,7 +273,8 @@ def test_a_repeat_that_finds_no_slots_is_the_batch_that_took_one(
     monkeypatch.setattr(slots, "schedule", schedule_second)
     repeat = take(at_monday, externalId="one")
     assert (repeat.is_success, repeat.json()["id"]) == (True, first[0].json()["id"])
-    assert error_of(take(at_monday, externalId="another"))["rule"] == "slots.none"
+    none = error_of(take(at_monday, externalId="another"))
+    assert (none["rule"], none["message"]) == ("slots.none", "The profile has no slots.")
 
 
 @pytest.mark.slow
