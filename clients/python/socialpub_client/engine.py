@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from socialpub_client import errors
+from socialpub_client.error_kinds import BUSY, LOST, RUNNING, classify
 from socialpub_client.messages import (
     DEFAULT_TIMEOUT,
     FileUpload,
@@ -34,8 +35,6 @@ WAIT_MAX = 55  # seconds that the server takes in `Prefer: wait`
 READ_MARGIN = 45.0  # seconds that the server may take beyond the wait that it was asked for
 DELAY_FIRST, DELAY_MAX = 0.5, 8.0
 NOT_REACHED = "Nothing was accepted. Check the address, and try again."
-REFUSED_RULES = {"http.busy", "storage.unavailable"}
-"""Rules of a 503 by which the server says that it has accepted nothing."""
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _KEY = re.compile(r"[!-~]{1,512}")
 _HEADER = re.compile(r"[!-~]([ -~]*[!-~])?")
@@ -189,24 +188,20 @@ class Engine:
             try:
                 response = yield from _exchange(request)
             except TransportError as lost:
-                may_be_accepted = may_be_accepted or lost.sent
                 error: errors.SocialpubError = errors.ConnectionFailed(str(lost), remediation=NOT_REACHED)
-                again = True
+                kind = LOST if lost.sent else BUSY
             else:
                 answer = _parse_answer(response)
                 if isinstance(answer, Answer):
                     return replace(answer, key=key)
-                error = answer
-                running = error.rule == "idempotency_key.in_progress"
-                again = running or response.status in (408, 429) or _is_lost(response.status)
-                tries -= running  # the first request runs: waiting for its answer is no new try
-                may_be_accepted = may_be_accepted or running or _may_be_accepted(error)
-            if not can_repeat and again:
+                error, kind = answer, classify(answer)
+                tries -= kind is RUNNING  # waiting for the answer of the first try is no new one
+            may_be_accepted = may_be_accepted or kind.may_be_accepted
+            if not can_repeat and kind.again:
                 error.remediation = "The source can be read only once, so it was sent once. Send it again yourself."
             delay = self._delay(tries, error)
-            if not (again and can_repeat) or tries > self.retries or waited + delay > self.patience:
-                is_settled = not again and error.status not in (401, 403) and not _is_foreign(error)
-                raise self._final(error, key, doubtful=may_be_accepted and not is_settled)
+            if not (kind.again and can_repeat) or tries > self.retries or waited + delay > self.patience:
+                raise self._final(error, key, doubtful=may_be_accepted and not kind.settles)
             yield Sleep(delay)
             waited += delay
 
@@ -228,27 +223,6 @@ def _exchange(request: Request) -> Steps[Response]:
     response = yield request
     assert isinstance(response, Response)
     return response
-
-
-def _is_lost(status: int) -> bool:
-    """Return whether the status of an error leaves open what became of the request.
-
-    5xx: a fault of the server or of a proxy, which has more statuses than the server. 2xx: a page of a proxy or a
-    hotel, or a part of the answer.
-    """
-    return status >= 500 or 200 <= status < 300
-
-
-def _may_be_accepted(error: errors.SocialpubError) -> bool:
-    """Return whether the server may have accepted a request that it answered with this error."""
-    if error.status == 503 and error.rule in REFUSED_RULES:
-        return False
-    return error.status == 408 or _is_lost(error.status or 0)
-
-
-def _is_foreign(error: errors.SocialpubError) -> bool:
-    """Return whether a proxy or another program answered, which knows nothing."""
-    return isinstance(error, errors.UnexpectedAnswer)
 
 
 # --- Answers -------------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from typing import Any
 
 from socialpub_client import errors
 from socialpub_client.engine import Engine, read
+from socialpub_client.error_kinds import classify
 from socialpub_client.messages import Sleep, Steps
-from socialpub_client.operations import Resource, is_passing, listing, pause_if_early, streaming
+from socialpub_client.operations import Resource, listing, pause_if_early, streaming
 
 Json = Mapping[str, Any]
 PAGE = 200
@@ -121,7 +122,7 @@ class FollowFeed:
             if waits and not events:
                 yield from pause_if_early(self._engine, asked)
         except errors.SocialpubError as error:
-            if not is_passing(error):
+            if not classify(error).passes:
                 raise
             if self._on_retry is not None:
                 self._on_retry(error)

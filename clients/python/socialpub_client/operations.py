@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from socialpub_client import errors, models
 from socialpub_client.drivers import AsyncDriver, SyncDriver
 from socialpub_client.engine import DELAY_MAX, Answer, Engine, read, read_versioned, segment
+from socialpub_client.error_kinds import classify
 from socialpub_client.messages import Sleep, Steps
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def wait_for_batch(
             if not is_final(batch):
                 yield from pause_if_early(engine, asked)
         except errors.SocialpubError as error:
-            if not is_passing(error):
+            if not classify(error).passes:
                 raise errors.WaitTimedOut(batch, timeout, error.message) from error
             yield Sleep(min(left, max(error.retry_after or 0, engine.runtime.random() * DELAY_MAX)))
     return batch
@@ -144,13 +145,6 @@ def pause_if_early(engine: Engine, asked: float) -> Steps[None]:
     early = EARLY - (engine.runtime.monotonic() - asked)
     if early > 0:
         yield Sleep(early)
-
-
-def is_passing(error: errors.SocialpubError) -> bool:
-    """Return whether the server may answer later."""
-    if isinstance(error, errors.UnexpectedAnswer) and (error.status or 0) >= 300:  # of a proxy, whose server is away
-        return True
-    return isinstance(error, errors.ConnectionFailed) or error.status in (408, 429) or (error.status or 0) >= 500
 
 
 def is_final(batch: models.BatchData) -> bool:

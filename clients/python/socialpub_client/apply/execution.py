@@ -12,6 +12,7 @@ from socialpub_client.apply.calendar import Calendar, MediaEntry
 from socialpub_client.apply.planner import CalendarPlan, Cancel, Change, Create, Edit, Step
 from socialpub_client.commands.runner import writing
 from socialpub_client.content import guess_kind
+from socialpub_client.error_kinds import REFUSED, classify
 from socialpub_client.models import MediaFile
 
 
@@ -46,8 +47,8 @@ def apply_plan(sp: Socialpub, plan: CalendarPlan) -> Iterator[Outcome]:
 
 
 def _is_of_one(error: SocialpubError) -> bool:
-    """Return whether an error is of one entry, not of all."""
-    return isinstance(error, InvalidArgument) or error.status in (400, 409, 412, 404)
+    """Return whether an error is of one entry, not of all: of its content, not of the key or the quota."""
+    return isinstance(error, InvalidArgument) or (error.status not in (None, 402) and classify(error) is REFUSED)
 
 
 def _list_media(step: Step) -> Sequence[MediaEntry]:

@@ -16,6 +16,7 @@ from socialpub_client.account_names import find_account
 from socialpub_client.apply.calendar import Calendar, Content, Entry, MediaEntry
 from socialpub_client.apply.local_times import show_time
 from socialpub_client.content import guess_kind
+from socialpub_client.error_kinds import REFUSED, classify
 from socialpub_client.models import Account, MediaFile, MediaRef, Post
 
 INLINE_MAX = 8 << 20  # bytes of a file that is checked before it is uploaded
@@ -304,7 +305,7 @@ class Planner:
             bodies = [self._check_body(account, content) for account, content in targets.items()]
             results = self._validate({"targets": bodies, **time}, own)
         except SocialpubError as error:
-            if error.status not in (400, 404) and error.rule != DUPLICATE:
+            if classify(error) is not REFUSED:
                 raise
             return notes, [PASSED if error.rule == "scheduledAt.future" else str(error)]
         faults: list[str] = []

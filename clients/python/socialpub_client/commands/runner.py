@@ -21,6 +21,7 @@ from socialpub_client.client import Socialpub
 from socialpub_client.commands import exit_codes
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.exit_codes import AUTHENTICATION, DONE, FAILED, REFUSED, UNKNOWN, UNREACHED
+from socialpub_client.error_kinds import classify
 from socialpub_client.messages import Transport
 from socialpub_client.terminal_text import escape_controls, escape_surrogates
 
@@ -270,13 +271,11 @@ def exit_code(error: errors.SocialpubError) -> int:
     match error:
         case errors.OutcomeUnknown() | errors.WaitTimedOut():
             return UNKNOWN
-        case errors.ConnectionFailed():
-            return UNREACHED
         case errors.InvalidArgument() | errors.ConfigurationError():
             return exit_codes.USAGE
         case errors.Unauthenticated() | errors.Unauthorized() | errors.PlatformAuthFailed():
             return AUTHENTICATION
-        case _ if error.status in (408, 429) or (error.status or 0) > 500:
+        case _ if classify(error).passes:
             return UNREACHED
         case _:
             return REFUSED if error.status is not None and 400 <= error.status < 500 else FAILED
