@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import random
+import re
+import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +18,10 @@ from pathlib import Path
 import click
 import pytest
 
-from socialpub_client.commands import command_table
+from socialpub_client.commands import command_table, exit_codes
 from socialpub_client.commands.click_types import ApiCommand
 from tests.clients.conftest import PROGRAM, ClientWorld
+from tests.support.interruption import interrupt
 from tests.support.media_files import picture
 from tests.support.media_uploads import wait_until
 from tests.support.reporting import ReportLine
@@ -171,3 +177,67 @@ def test_a_killed_post_with_an_external_id_is_one_post(
         assert world.texts().count(said) == 1
     tell(f"seed {seed}: {KILLS} posts, {killed} runs killed, {arrived} after they had arrived: one post each")
     assert killed or KILLS < 5
+
+
+def is_asleep(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+WRITES = {
+    "post": ("x", "--to", "bluesky"),
+    "posts cancel": (NOTHING, "--yes"),
+    "media upload": ("door.png",),
+    "api": ("POST", "/v1/posts"),
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("name", WRITES)
+def test_a_signal_during_a_write_prints_the_key_to_repeat_it_with(
+    environment: dict[str, str], tmp_path: Path, number: int, name: str
+) -> None:
+    """The server has the whole request, and does not answer."""
+    (tmp_path / "door.png").write_bytes(picture("PNG"))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        line = [PROGRAM, *name.split(), *WRITES[name], "--json", "--url", f"http://127.0.0.1:{silent.getsockname()[1]}"]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(line, env=environment, cwd=tmp_path, **streams) as command:
+            connection, _ = silent.accept()
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += connection.recv(65536)
+            wait_until(lambda: is_asleep(command.pid))  # Python notices no signal just before it blocks
+            interrupt(lambda: command.send_signal(number), command.wait)
+            out, err = command.communicate()
+            connection.close()
+    sent = re.search(rb"(?i)idempotency-key: (\S+)", request)
+    key = json.loads(out)["error"]["idempotencyKey"]
+    assert sent is not None
+    assert sent[1].decode() == key
+    assert (command.returncode, f"--idempotency-key {key}" in err, "Traceback" in err) == (6, True, False), err
+
+
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [
+        ([PROGRAM], "socialpub_client"),
+        ([PROGRAM], "click"),
+        ([PROGRAM], "socialpub"),
+        ([sys.executable, "-m", "socialpub"], "ctypes"),
+        ([sys.executable, "-m", "socialpub"], "click"),
+    ],
+)
+def test_ctrl_c_while_packages_are_imported_shows_no_traceback(
+    tmp_path: Path, program: list[str], package: str
+) -> None:
+    """A package that is imported first, and slowly, stands in for a slow disk."""
+    started = tmp_path / "started"
+    (tmp_path / f"{package}.py").write_text(f"open({str(started)!r}, 'w').close()\nimport time\ntime.sleep(600)\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    line = [*program, "whoami"]
+    with subprocess.Popen(line, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as command:
+        wait_until(started.exists)
+        interrupt(lambda: command.send_signal(signal.SIGINT), command.wait)
+        assert command.stderr is not None
+        shown = command.stderr.read()
+    assert (command.returncode in (-signal.SIGINT, exit_codes.INTERRUPTED), shown) == (True, "")

@@ -84,7 +84,7 @@ def test_the_client_alone_is_small_and_has_nothing_of_the_server(
 ) -> None:
     with zipfile.ZipFile(client_wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
-    assert tops == {"socialpub_client", f"socialpub_client-{__version__}.dist-info"}
+    assert tops == {"socialpub_client", "socialpub_start.py", f"socialpub_client-{__version__}.dist-info"}
     home = tmp_path / "venv"
     venv.create(home, symlinks=True, with_pip=True)
     by_registry([home / "bin" / "pip", "install", "--quiet", client_wheel], "the client alone", outside())

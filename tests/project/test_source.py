@@ -291,6 +291,7 @@ DISTRIBUTIONS = {
     "playhouse": "peewee",
     "PIL": "pillow",
     "socialpub_client": CLIENT,
+    "socialpub_start": CLIENT,
 }
 """The declared distribution of an import that several distributions share, or that is called otherwise."""
 OTLP = "opentelemetry-exporter-otlp-proto-http"  # imported by a name that it shares with the sdk

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import io
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
@@ -30,8 +31,12 @@ def program(sets: Iterable[CommandSet] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":  # None where it is closed
             stream.reconfigure(encoding="utf-8")  # as JSON is; texts of posts are beyond most other encodings
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # of `socialpub_start`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()  # until all is imported: collections during imports take a sixth of the startup
-    process_exit.exit_now(main(None, sets))
+    code = main(None, sets)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command is done
+    process_exit.exit_now(code)
 
 
 def load_installed() -> list[CommandSet]:

@@ -10,7 +10,9 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -202,13 +204,28 @@ def decode_text(content: bytes) -> str:
 
 @contextlib.contextmanager
 def writing(key: str) -> Generator[None]:
-    """Turn an interruption of a write into OutcomeUnknown with its idempotency key."""
+    """Turn an interruption of a write, by Ctrl-C or SIGTERM, into OutcomeUnknown with its idempotency key."""
     try:
-        yield
+        with _interrupted_by_sigterm():
+            yield
     except KeyboardInterrupt:
         raise errors.OutcomeUnknown(
             "Interrupted while a write was under way; it may have been accepted.", key
         ) from None
+
+
+@contextlib.contextmanager
+def _interrupted_by_sigterm() -> Generator[None]:
+    """Raise KeyboardInterrupt on SIGTERM within the block, where it would end the process without a word."""
+    is_main = threading.current_thread() is threading.main_thread()  # others cannot set handlers
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
