@@ -139,6 +139,25 @@ def test_links_that_an_older_socialpub_signed_stay_good(
     assert furnished()["image"] == 200
 
 
+def test_a_rotation_writes_to_the_file_that_a_link_leads_to(server: AppServer, alice: Person, tmp_path: Path) -> None:
+    """As where the key is on another disk: the link stays, and both names hold the new key."""
+    link, real = server.home / "master.key", tmp_path / "vault" / "real.key"
+    (old,) = keys_of(server)
+    real.parent.mkdir()
+    shutil.move(link, real)
+    (tmp_path / "middle").symlink_to("vault/real.key")
+    link.symlink_to(tmp_path / "middle")
+    made = backup_command(server, "keys", "rotate")
+    assert (made.code, made.json["aside"]) == (0, [f"{link}.{old.id}"]), made.err
+    assert link.is_symlink()
+    assert [key.id for key in parse_master_keys(real.read_text())] == [made.json["keyId"]]
+    assert (stat.S_IMODE(real.stat().st_mode), [*real.parent.iterdir()]) == (0o600, [real])
+    assert publish(alice) == "published"
+    with server.down(alice):
+        pass
+    assert publish(alice) == "published"
+
+
 def test_a_backup_from_before_says_where_its_key_is(server: AppServer, alice: Person, tmp_path: Path) -> None:
     (old,), file, home = keys_of(server), tmp_path / "b.zip", tmp_path / "elsewhere"
     assert backup_command(server, "backup", str(file)).code == 0

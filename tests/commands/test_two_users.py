@@ -283,6 +283,7 @@ LINKS: dict[str, tuple[str, tuple[str, ...]]] = {  # a name in the data folder, 
     "lock of writes": ("socialpub.db.write", ("org", "create", "Another")),
     "lock of servers": ("socialpub.db.lock", ("move",)),
     "folder": ("folder", ("backup", "{data}/folder/a.zip")),
+    "key file": ("master.key", ("keys", "rotate")),
     "copy of an upgrade": (".socialpub-before-{next}.db.part", ("migrate",)),
 }
 

@@ -15,9 +15,10 @@ from socialpub.base.system import directories
 def write(path: Path, keys: Sequence[crypto.MasterKey]) -> None:
     """Replace the content of the key file and sync it; raise OSError on failure.
 
-    The file keeps its owner. The caller holds the database's write lock, so the temporary file is of this process or of
-    one that was killed.
+    The file keeps its owner; a link stays, and leads to it. The caller holds the database's write lock, so the
+    temporary file is of this process or of one that was killed.
     """
+    path = private_files.resolve_link(path)
     temporary, old_status = path.with_name(f".{path.name}.new"), path.stat()
     handle = private_files.replace(temporary)
     try:

@@ -83,6 +83,20 @@ def create_if_missing(path: Path) -> None:
             os.close(create(real))
 
 
+def resolve_link(path: Path) -> Path:
+    """Return the file that a link leads to, or the path if it is none.
+
+    For root, raise OSError if a link is of another user.
+    """
+    for _ in range(LINKS_MAX):
+        if not path.is_symlink():
+            return path
+        if os.geteuid() == ROOT_UID and path.lstat().st_uid != ROOT_UID:
+            raise OSError(errno.ELOOP, "root does not follow a link of another user", str(path))
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
 # --- New folders ---------------------------------------------------------------------------------------------------
 
 
