@@ -18,6 +18,7 @@ from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.exit_codes import DONE, FAILED, PARTLY
 from socialpub_client.commands.runner import Output, connect, new_key, tell, writing
 from socialpub_client.commands.webhooks import split_types
+from socialpub_client.webhooks import decode_secret
 
 FORWARD_SECONDS = 10.0  # as for a delivery
 Json = dict[str, Any]
@@ -31,10 +32,12 @@ def listen(options: ApiOptions) -> Output:
         options.usage("give --forward-to, --print or both")
     if options.forward_to:
         _check_address(options)
-    secret = options.secret or "whsec_" + base64.b64encode(SYSTEM_ENTROPY(32)).decode()
+    secret = options.secret
+    if secret is None:
+        secret = "whsec_" + base64.b64encode(SYSTEM_ENTROPY(32)).decode()
     try:
-        base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except ValueError:
+        decode_secret(secret)
+    except errors.SignatureError:
         options.usage("--secret must be whsec_ followed by base64")
     forwarder = EventForwarder(options, secret)
     return Output(rows=map(forwarder.forward, _events(options, connect(options), secret)), lines=_format_event)

@@ -46,6 +46,8 @@ def test_signatures_of_the_standard_library_are_accepted() -> None:
         (delivery(SECRET), BODY, []),
         (delivery(SECRET), BODY, ""),
         (delivery(SECRET), BODY, "whsec_no base64"),
+        (delivery("whsec_"), BODY, "whsec_"),
+        (own_only(delivery("whsec_")), BODY, [SECRET, "whsec_"]),
         ({}, BODY, SECRET),
         (delivery(SECRET, body=b"[]"), b"[]", SECRET),
     ],

@@ -9,7 +9,7 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from socialpub_client.errors import SignatureError
 from socialpub_client.events import Event
@@ -31,12 +31,14 @@ def verify(
     SignatureError; a delivery without `webhook-signature` has no timestamp, so a copy of it cannot be told apart.
     """
     known = [secrets] if isinstance(secrets, str) else list(secrets)
-    if not known or not all(known):
+    if not known or not all(secret.removeprefix("whsec_") for secret in known):
         raise SignatureError("There is no secret to verify with.")
     content = body.encode() if isinstance(body, str) else body
     lower = {name.lower(): value for name, value in headers.items()}
     if "webhook-signature" in lower:
-        _verify_standard(lower, content, known, tolerance, time.time() if now is None else now)
+        _verify_standard(
+            lower, content, list(map(decode_secret, known)), tolerance, time.time() if now is None else now
+        )
     else:
         _verify_body(lower, content, known)
     try:
@@ -45,30 +47,31 @@ def verify(
         raise SignatureError("The signature is right, but the body is no event.") from None
 
 
+def decode_secret(secret: str) -> bytes:
+    """Return the key of a secret. Raises SignatureError unless it is `whsec_` and base64, and not empty."""
+    try:
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not key:  # anyone could sign with an empty one
+        raise SignatureError("A secret is `whsec_` and base64.")
+    return key
+
+
 def _verify_standard(
-    headers: Mapping[str, str], body: bytes, secrets: Sequence[str], tolerance: float, now: float
+    headers: Mapping[str, str], body: bytes, keys: Sequence[bytes], tolerance: float, now: float
 ) -> None:
-    """Raise SignatureError unless one of the secrets signed id, time and body (`v1`)."""
+    """Raise SignatureError unless one of the keys signed id, time and body (`v1`)."""
     id_, sent = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not id_ or not _TIMESTAMP.fullmatch(sent):
         raise SignatureError("`webhook-id` or `webhook-timestamp` is missing or malformed.")
     signed = f"{id_}.{sent}.".encode() + body
     given = [text.encode() for text in headers["webhook-signature"].split(" ") if text.startswith("v1,")]
-    expected = [
-        b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()) for key in _standard_keys(secrets)
-    ]
+    expected = [b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()) for key in keys]
     if not _any_equal(given, expected):
         raise SignatureError("No secret has made this signature.")
     if abs(now - int(sent)) > tolerance:
         raise SignatureError("The delivery is too old, or the clocks differ.")
-
-
-def _standard_keys(secrets: Sequence[str]) -> Iterator[bytes]:
-    for secret in secrets:
-        try:
-            yield base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-        except (binascii.Error, ValueError):
-            raise SignatureError("A secret is not `whsec_` and base64.") from None
 
 
 def _verify_body(headers: Mapping[str, str], body: bytes, secrets: Sequence[str]) -> None:
