@@ -15,8 +15,8 @@ from socialpub.base.runtime import SYSTEM_ENTROPY, IdGenerator, SystemClock
 from socialpub.domain.delivery.webhooks import signatures
 from socialpub_client import Socialpub, errors
 from socialpub_client.commands.click_types import ApiOptions
-from socialpub_client.commands.exit_codes import DONE, FAILED, PARTLY
-from socialpub_client.commands.runner import Output, connect, new_key, tell, writing
+from socialpub_client.commands.exit_codes import DONE, FAILED, PARTLY, REFUSED
+from socialpub_client.commands.runner import Output, connect, new_key, report_error, tell, writing
 from socialpub_client.commands.webhooks import split_types
 from socialpub_client.webhooks import decode_secret
 
@@ -133,10 +133,26 @@ def trigger(options: ApiOptions) -> Output:
     endpoints = [options.endpoint] if options.endpoint else _find_endpoints(client, options.type)
     if not endpoints:
         raise errors.NotFound(f"No active endpoint is subscribed to {options.type}.", status=404)
-    rows = [_test(options, client, endpoint, data) for endpoint in endpoints]
-    delivered = {row["delivered"] for row in rows}
-    code = DONE if delivered == {True} else FAILED if delivered == {False} else PARTLY
-    return Output(rows=rows, lines=_format_test, code=code, wrote=True)
+    output = Output(lines=_format_test, wrote=True)
+    output.rows = _test_all(options, client, endpoints, data, output)
+    return output
+
+
+def _test_all(
+    options: ApiOptions, client: Socialpub, endpoints: list[str], data: Json | None, output: Output
+) -> Iterator[Json]:
+    """Test endpoints in order, to the first that the server does not test; yield a row for each."""
+    delivered = set[bool]()
+    for endpoint in endpoints:
+        try:
+            row = _test(options, client, endpoint, data)
+        except (errors.SocialpubError, OSError) as error:
+            code = report_error(error, options)
+            output.code = PARTLY if True in delivered and code in (FAILED, REFUSED) else code
+            return
+        delivered.add(row["delivered"])
+        output.code = DONE if delivered == {True} else FAILED if delivered == {False} else PARTLY
+        yield row
 
 
 def _data(options: ApiOptions) -> Json | None:

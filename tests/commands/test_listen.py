@@ -225,6 +225,25 @@ def test_one_of_two_endpoints_that_fails_ends_it_with_5(
     assert (ended.code, len(ended.out.splitlines())) == (exit_codes.PARTLY, 2)
 
 
+def test_an_endpoint_that_is_gone_hides_none_of_the_earlier_tests(
+    server: AppServer, alice: Person, sink: WebhookReceiver, run: RunCommand
+) -> None:
+    """Another person deletes the second endpoint while the first one is tested."""
+    for number in range(2):
+        register_endpoint(alice, f"{sink.url}/{number}")
+
+    def delete_the_other(got: ReceivedCall) -> int:
+        for row in alice.api.get("/v1/webhook-endpoints").json()["data"]:
+            if not row["url"].endswith(got.path):
+                alice.api.delete(f"/v1/webhook-endpoints/{row['id']}")
+        return 204
+
+    sink.answer = delete_the_other
+    ended = run("trigger", "post.failed", "--url", server.url, "--key", alice.key, "--json")
+    done, refused = map(json.loads, ended.out.splitlines())
+    assert (ended.code, done["delivered"], refused["error"]["code"]) == (exit_codes.PARTLY, True, "not_found")
+
+
 def test_data_of_ones_own_to_one_endpoint_that_refuses_it(
     server: AppServer, alice: Person, sink: WebhookReceiver, run: RunCommand
 ) -> None:
