@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Iterable
+import socketserver
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from socialpub_client import (
     Response,
     Socialpub,
     SocialpubError,
+    Timeout,
     UnexpectedAnswer,
     errors,
 )
@@ -138,6 +143,38 @@ def test_a_server_that_never_waits_is_not_asked_without_a_pause(world: ClientWor
     sp.posts.publish("x", to="bluesky")
     assert len(slept) == 3
     assert min(slept) > 0
+
+
+@contextlib.contextmanager
+def trickling_server() -> Iterator[str]:
+    """Yield the address of a server that sends its answer byte by byte, for half a minute."""
+
+    class Trickle(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            with contextlib.suppress(OSError):
+                for _ in range(600):
+                    self.request.sendall(b" ")
+                    time.sleep(0.05)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Trickle) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_answer_that_comes_byte_by_byte_ends_by_the_timeout() -> None:
+    async def read_async(url: str) -> None:
+        async with AsyncSocialpub(url, "k", retries=0, timeout=Timeout(read=0.2)) as sp:
+            await sp.me()
+
+    with trickling_server() as url, Socialpub(url, "k", retries=0, timeout=Timeout(read=0.2)) as sp:
+        for read in (sp.me, lambda: asyncio.run(read_async(url))):
+            with pytest.raises(errors.ConnectionFailed, match="ReadTimeout"):
+                read()
 
 
 def test_details_of_another_kind_are_left_out() -> None:

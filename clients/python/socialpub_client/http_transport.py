@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
 
@@ -33,12 +34,16 @@ class HttpTransport:
         body = request.body
         content = body if isinstance(body, bytes) else body.pieces()
         try:
-            response = self._client().request(
+            with self._client().stream(
                 request.method, request.url, headers=_headers(request), content=content, timeout=_timeout(request)
-            )
+            ) as response:
+                deadline, pieces = _Deadline(request), list[bytes]()
+                for piece in response.iter_bytes():
+                    deadline.check()
+                    pieces.append(piece)
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise _failure(request, error) from None
-        return _response(response)
+        return _response(response, pieces)
 
     def _client(self) -> httpx.Client:
         with self._lock:
@@ -66,12 +71,16 @@ class AsyncHttpTransport:
         body = request.body
         content = body if isinstance(body, bytes) else _pieces(body)
         try:
-            response = await self._http.request(
+            async with self._http.stream(
                 request.method, request.url, headers=_headers(request), content=content, timeout=_timeout(request)
-            )
+            ) as response:
+                deadline, pieces = _Deadline(request), list[bytes]()
+                async for piece in response.aiter_bytes():
+                    deadline.check()
+                    pieces.append(piece)
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise _failure(request, error) from None
-        return _response(response)
+        return _response(response, pieces)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -109,6 +118,19 @@ def _timeout(request: Request) -> httpx.Timeout:
     return httpx.Timeout(connect=given.connect, write=given.write, read=given.read, pool=given.connect + given.read)
 
 
+class _Deadline:
+    """End of the time for a response's body: httpx bounds each read, and a server may send single bytes."""
+
+    def __init__(self, request: Request) -> None:
+        self._seconds = request.timeout.read
+        self._end = time.monotonic() + self._seconds
+
+    def check(self) -> None:
+        """Raise ReadTimeout after the end."""
+        if time.monotonic() > self._end:
+            raise httpx.ReadTimeout(f"no whole answer in {self._seconds:g} s")
+
+
 def _failure(request: Request, error: httpx.RequestError | httpx.InvalidURL) -> Exception:
     """Convert an error of httpx, without its text, which may hold parts of the request."""
     if isinstance(error, httpx.InvalidURL):
@@ -119,5 +141,5 @@ def _failure(request: Request, error: httpx.RequestError | httpx.InvalidURL) -> 
     return TransportError(f"{request.method} {request.url} had no answer ({about}).", sent=not never_sent)
 
 
-def _response(response: Any) -> Response:
-    return Response(response.status_code, dict(response.headers), response.content)
+def _response(response: httpx.Response, pieces: list[bytes]) -> Response:
+    return Response(response.status_code, dict(response.headers), b"".join(pieces))

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Timeout:
-    """Seconds to wait for a connection, for the server to take data, and for its answer."""
+    """Seconds to wait for a connection, for the server to take data, and for its answer to begin and to end."""
 
     connect: float = 5
     write: float = 30
