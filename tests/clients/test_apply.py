@@ -297,6 +297,27 @@ def test_a_plan_is_applied_as_it_was_shown_or_not_at_all(
     assert applied(world, out) == 3
 
 
+@pytest.mark.parametrize("out", ["plan.json", "plans/plan.json", "linked/plan.json"])
+def test_a_plan_is_applied_in_another_folder_with_its_files(
+    world: ClientWorld, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    name = f"moved-{out.replace('/', '-')}"
+    here, there = tmp_path / "here", tmp_path / "elsewhere" / "there"
+    (here / "calendar").mkdir(parents=True)
+    (here / "plans" / "deep").mkdir(parents=True)
+    (here / "linked").symlink_to("plans/deep")
+    calendar = f"calendar: {name}\nzone: Europe/Berlin\ndefaults: {{ to: bluesky }}\nposts:\n"
+    (here / "calendar" / "calendar.yaml").write_text(calendar + OPENING)
+    (here / "calendar" / "door.jpg").write_bytes(JPEG)
+    monkeypatch.chdir(here / "calendar")
+    assert applied(world, Path("calendar.yaml"), out=Path("..", out)) == 0
+    there.parent.mkdir()
+    here.rename(there)
+    monkeypatch.chdir(there)
+    assert applied(world, Path(out)) == 0
+    assert len(calendar_posts(world, name)) == 1
+
+
 def test_a_plan_that_cannot_be_written_leaves_the_old_one(
     world: ClientWorld,
     file: Callable[..., Path],

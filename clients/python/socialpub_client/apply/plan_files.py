@@ -1,9 +1,14 @@
-"""Plans in files: what was shown is applied, or nothing if the server has moved on."""
+"""Plans in files: what was shown is applied, or nothing if the server has moved on.
+
+The names of media files in a plan begin at its folder, so that the two can be moved together.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,7 @@ from socialpub_client import atomic_files
 from socialpub_client.apply.calendar import Calendar, CalendarError, Content, Entry, MediaEntry, Place, Problem
 from socialpub_client.apply.planner import CalendarPlan, Change, content_to_json
 
-FORMAT = 1
+FORMAT = 2
 FILE_MAX = 64 << 20
 
 
@@ -31,7 +36,7 @@ def write_plan(path: Path, plan: CalendarPlan, url: str, *, prune: bool, publish
                 "id": entry.id,
                 "at": entry.at.isoformat(),
                 "place": [entry.place.file, entry.place.line, entry.place.column],
-                "targets": {target: content_to_json(content) for target, content in entry.targets.items()},
+                "targets": {target: _format_content(content, path.parent) for target, content in entry.targets.items()},
             }
             for entry in calendar.entries
         ],
@@ -44,9 +49,9 @@ def write_plan(path: Path, plan: CalendarPlan, url: str, *, prune: bool, publish
 
 
 class WrittenPlan:
-    """Plan that was read from a file."""
+    """Plan that was read from a file in `folder`."""
 
-    def __init__(self, written: Mapping[str, Any]) -> None:
+    def __init__(self, written: Mapping[str, Any], folder: Path) -> None:
         self.url: str = written["url"]
         self.prune: bool = written["prune"]
         self.publish_late: bool = written["publishLate"]
@@ -55,7 +60,7 @@ class WrittenPlan:
             Entry(
                 post["id"],
                 datetime.fromisoformat(post["at"]),
-                {target: _parse_content(content) for target, content in post["targets"].items()},
+                {target: _parse_content(content, folder) for target, content in post["targets"].items()},
                 Place(*post["place"]),
             )
             for post in written["posts"]
@@ -82,7 +87,7 @@ def read_plan(path: Path) -> WrittenPlan:
         written = json.loads(path.read_bytes())
         if written.get("format") != FORMAT:
             raise ValueError("it is of another version")
-        plan = WrittenPlan(written)
+        plan = WrittenPlan(written, path.parent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CalendarError([Problem(Place(str(path), 1, 1), f"the file is no plan: {error}")]) from error
     problems = [problem for entry in plan.calendar.entries for problem in _find_changed_files(entry)]
@@ -108,5 +113,18 @@ def _find_changed_files(entry: Entry) -> list[Problem]:
     return problems
 
 
-def _parse_content(content: Mapping[str, Any]) -> Content:
-    return Content(content["text"], tuple(MediaEntry(**item) for item in content["media"]), content["options"])
+def _format_content(content: Content, folder: Path) -> dict[str, Any]:
+    def move(item: MediaEntry) -> MediaEntry:
+        if item.file is None:
+            return item
+        path = Path(item.file)
+        real = os.path.join(os.path.realpath(path.parent), path.name)
+        return replace(item, file=os.path.relpath(real, os.path.realpath(folder)))
+
+    return content_to_json(replace(content, media=tuple(map(move, content.media))))
+
+
+def _parse_content(content: Mapping[str, Any], folder: Path) -> Content:
+    items = [MediaEntry(**item) for item in content["media"]]
+    media = tuple(item if item.file is None else replace(item, file=str(folder / item.file)) for item in items)
+    return Content(content["text"], media, content["options"])
