@@ -68,11 +68,15 @@ def test_help_names_defaults_and_where_a_value_may_come_from(run: RunCommand) ->
     assert "default: X-Service" in said
 
 
+def ask_completion(folder: Path, **asked: str) -> CommandResult:
+    env = command_environment() | asked
+    return run_command(cwd=folder, begin=lambda words, cwd, _: forked_commands.start_fork(words, cwd, env))
+
+
 def completed(folder: Path, *words: str) -> set[str]:
     """What bash is told after these words."""
     asked = {"_SOCIALPUB_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(("socialpub", *words))}
-    env = command_environment() | asked | {"COMP_CWORD": str(len(words))}
-    ended = run_command(cwd=folder, begin=lambda words, cwd, _: forked_commands.start_fork(words, cwd, env))
+    ended = ask_completion(folder, **asked, COMP_CWORD=str(len(words)))
     return {line.partition(",")[2] for line in ended.out.splitlines()}
 
 
@@ -82,6 +86,27 @@ def test_a_shell_completes_commands_options_and_words(folder: Path) -> None:
     assert completed(folder, "resume", "--after") == {"--after-restore"}
     assert completed(folder, "account", "connect", "blue") == {"bluesky"}
     assert completed(folder, "account", "list", "--platform", "th") == {"threads"}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"_SOCIALPUB_COMPLETE": "nonsense"},
+        {"_SOCIALPUB_COMPLETE": "bash_nonsense"},
+        {"_SOCIALPUB_COMPLETE": "bash_complete"},
+        {"_SOCIALPUB_COMPLETE": "bash_complete", "COMP_WORDS": "socialpub", "COMP_CWORD": "x"},
+    ],
+)
+def test_a_completion_that_cannot_be_given_ends_with_2(folder: Path, asked: dict[str, str]) -> None:
+    ended = ask_completion(folder, **asked)
+    assert (ended.code, ended.out, "_SOCIALPUB_COMPLETE" in ended.err) == (2, "", True)
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_script(folder: Path, shell: str) -> None:
+    ended = ask_completion(folder, _SOCIALPUB_COMPLETE=f"{shell}_source")
+    assert (ended.code, "_SOCIALPUB_COMPLETE" in ended.out) == (0, True)
 
 
 def imported(folder: Path, *arguments: str) -> tuple[CommandResult, set[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import io
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ from socialpub_client.commands.command_table import CommandSet
 from socialpub_client.commands.exit_codes import DONE, FAILED, INTERRUPTED
 
 GROUP = "socialpub.commands"
+COMPLETION = "_SOCIALPUB_COMPLETE"  # by which click is asked to complete
 
 
 def program(sets: Iterable[CommandSet] | None = None) -> NoReturn:
@@ -64,8 +66,14 @@ def _parse(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> Calla
         return command_table.parse(arguments, sets)
     except OSError as error:
         return functools.partial(_report_lost_output, error)
-    except SystemExit:  # click's, after completion, and where the reader of help has gone
+    except SystemExit as ended:  # click's, after completion, and where the reader of help has gone
+        if ended.code and COMPLETION in os.environ:
+            raise click.UsageError(f"{COMPLETION} is bash_source, zsh_source or fish_source") from None
         return None
+    except (KeyError, ValueError):
+        if os.environ.get(COMPLETION):
+            raise click.UsageError(f"{COMPLETION}: the shell's words are missing") from None
+        raise
 
 
 def _report_lost_output(error: OSError) -> int:
