@@ -403,6 +403,21 @@ def test_a_group_is_published_to_all_of_its_accounts(
     assert run("post", text(), "--to", "Launch team", "--to", f"@{handle}").code == exit_codes.USAGE  # is there twice
 
 
+def test_several_names_are_looked_up_in_one_list(
+    run: RunCommand, world: ClientWorld, monkeypatch: pytest.MonkeyPatch, text: Callable[[], str]
+) -> None:
+    person = world.server.connected_person("Dana")
+    number = world.server.connect_bluesky(person, "other")["platformAccountId"]
+    targets = ("--to", "@Dana", "--to", f"@{number}", "--option", 'bluesky.langs=["en"]')
+    rename = Account.update(display_name="Emil").where(Account.platform_account_id == number)
+    world.server.service.write(lambda tx: rename.execute()).result()
+    monkeypatch.setattr(runner, "Socialpub", _with(world.transport))
+    ended = run("post", text(), *targets, "--check", "--key", person.key, "--json")
+    assert ended.code == exit_codes.DONE, ended.err
+    assert len(ended.json["results"]) == 2
+    assert [each.method for each in world.transport.requests] == ["GET", "POST"]
+
+
 def test_media_thread_time_and_zone_reach_the_server(
     run: RunCommand, tmp_path: Path, text: Callable[[], str], world: ClientWorld
 ) -> None:

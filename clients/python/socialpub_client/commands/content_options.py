@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from socialpub_client import account_names
-from socialpub_client.answers import PLATFORMS
+from socialpub_client.answers import PLATFORMS, Account
 from socialpub_client.client import Socialpub
 from socialpub_client.commands import runner
 from socialpub_client.commands.click_types import ApiOptions
@@ -139,14 +141,14 @@ def parse_value(text: str) -> Any:
 
 def find_account(options: ApiOptions, client: Socialpub, name: str) -> str:
     """Return the id of an account by its id or @handle."""
-    return _list_accounts(options, client, name)[0] if name.startswith("@") else name
+    return _list_accounts(options, client.accounts.list, name)[0] if name.startswith("@") else name
 
 
-def _list_accounts(options: ApiOptions, client: Socialpub, name: str) -> list[str]:
+def _list_accounts(options: ApiOptions, load: Callable[[], Sequence[Account]], name: str) -> list[str]:
     """Return the platform or id as it is, the id of an @handle, or those of a group."""
     if name in PLATFORMS or UUID.fullmatch(name):
         return [name]
-    known = client.accounts.list()
+    known = load()
     if any(account.platform == name for account in known):  # a platform that this version does not know
         return [name]
     try:
@@ -154,7 +156,7 @@ def _list_accounts(options: ApiOptions, client: Socialpub, name: str) -> list[st
             return [account_names.find_account(known, name).id]
         return [account.id for account in account_names.find_group(known, name)]
     except InvalidArgument as error:
-        options.usage(str(error))
+        options.usage(error.message)
 
 
 def read_targets(options: ApiOptions, client: Socialpub) -> list[Target]:
@@ -162,12 +164,13 @@ def read_targets(options: ApiOptions, client: Socialpub) -> list[Target]:
     if not options.to:
         options.usage("give --to: a platform, an account's id or @handle, or a group")
     own = read_platform_options(options)
-    targets = [Target(account) for name in options.to for account in _list_accounts(options, client, name)]
+    load = functools.cache(client.accounts.list)
+    targets = [Target(account) for name in options.to for account in _list_accounts(options, load, name)]
     if len({target.account for target in targets}) < len(targets):
         options.usage("--to: the same target is there twice")
     if not own:
         return targets
-    platforms = {account.raw["id"]: str(account.raw["platform"]) for account in client.accounts.list()}
+    platforms = {account.raw["id"]: str(account.raw["platform"]) for account in load()}
     named = {target.account: platforms.get(target.account, target.account) for target in targets}
     if unused := set(own) - set(named.values()):
         options.usage(f"--option: no target is on {sorted(unused)[0]}")
