@@ -141,7 +141,7 @@ def trigger(options: ApiOptions) -> Output:
 def _test_all(
     options: ApiOptions, client: Socialpub, endpoints: list[str], data: Json | None, output: Output
 ) -> Iterator[Json]:
-    """Test endpoints in order, to the first that the server does not test; yield a row for each."""
+    """Test endpoints in order, to the first that fails to be tested; yield a row for each."""
     delivered = set[bool]()
     for endpoint in endpoints:
         try:

@@ -1,4 +1,4 @@
-"""What an error says about its request: one table for retries, waits, plans and exit codes."""
+"""Kinds of errors: one table for retries, waits, plans and exit codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from socialpub_client import errors
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """What follows from an error.
+    """Kind of an error, by what follows from it.
 
     `again`: the same request is sent again. `passes`: the server may answer later. `may_be_accepted`: the request may
     have been accepted. `settles`: no earlier try of the request was accepted.
@@ -26,7 +26,7 @@ BUSY = ErrorKind(again=True, passes=True)
 RUNNING = ErrorKind(again=True, may_be_accepted=True)
 """The first try of the request is still being answered."""
 FOREIGN = ErrorKind(passes=True)
-"""A proxy without its server, or another program. It is told at once: the address may be wrong."""
+"""A proxy without its server, or another program. The request is not repeated: the address may be wrong."""
 WRONG_KEY = ErrorKind()
 REFUSED = ErrorKind(settles=True)
 

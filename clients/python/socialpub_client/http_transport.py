@@ -119,7 +119,10 @@ def _timeout(request: Request) -> httpx.Timeout:
 
 
 class _Deadline:
-    """End of the time for a response's body: httpx bounds each read, and a server may send single bytes."""
+    """End of the time for a response's body.
+
+    httpx bounds each read, and a server may send single bytes.
+    """
 
     def __init__(self, request: Request) -> None:
         self._seconds = request.timeout.read

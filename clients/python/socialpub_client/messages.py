@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Timeout:
-    """Seconds to wait for a connection, for the server to take data, and for its answer to begin and to end."""
+    """Seconds to wait.
+
+    For a connection, for the server to take data, for its answer to begin, and for the rest of it.
+    """
 
     connect: float = 5
     write: float = 30

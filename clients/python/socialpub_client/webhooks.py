@@ -48,7 +48,10 @@ def verify(
 
 
 def decode_secret(secret: str) -> bytes:
-    """Return the key of a secret. Raises SignatureError unless it is `whsec_` and base64, and not empty."""
+    """Return the key of a secret.
+
+    Raises SignatureError unless it is `whsec_` and base64, and not empty.
+    """
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except (binascii.Error, ValueError):

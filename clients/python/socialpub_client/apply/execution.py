@@ -47,7 +47,7 @@ def apply_plan(sp: Socialpub, plan: CalendarPlan) -> Iterator[Outcome]:
 
 
 def _is_of_one(error: SocialpubError) -> bool:
-    """Return whether an error is of one entry, not of all: of its content, not of the key or the quota."""
+    """Return whether an error is of one entry's content, not of the key or the quota."""
     return isinstance(error, InvalidArgument) or (error.status not in (None, 402) and classify(error) is REFUSED)
 
 

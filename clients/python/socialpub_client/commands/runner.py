@@ -204,7 +204,10 @@ def decode_text(content: bytes) -> str:
 
 @contextlib.contextmanager
 def writing(key: str) -> Generator[None]:
-    """Turn an interruption of a write, by Ctrl-C or SIGTERM, into OutcomeUnknown with its idempotency key."""
+    """Turn an interruption of a write into OutcomeUnknown with its idempotency key.
+
+    By Ctrl-C or SIGTERM.
+    """
     try:
         with _interrupted_by_sigterm():
             yield
@@ -216,7 +219,7 @@ def writing(key: str) -> Generator[None]:
 
 @contextlib.contextmanager
 def _interrupted_by_sigterm() -> Generator[None]:
-    """Raise KeyboardInterrupt on SIGTERM within the block, where it would end the process without a word."""
+    """Raise KeyboardInterrupt on SIGTERM, which would end the process without a word."""
     is_main = threading.current_thread() is threading.main_thread()  # others cannot set handlers
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
