@@ -114,12 +114,19 @@ class RequestPipeline:
             return sign_in.redirect_to_sign_in(request.method, request.path, request.query_string)
         request_body.check_content_encoding(request)
         call = RequestContext(request, route, self.service, self.engine, ANONYMOUS_SCOPE)
+        most = request_body.SMALL_BODY_MAX
         if route.receive is None:
-            call.body = await request_body.read_body(request, min(route.body_max, request_body.SMALL_BODY_MAX))
+            most = min(route.body_max, most)
+            call.body = await request_body.read_start(request, most + 1)
+            is_cut = len(call.body) > most
         else:  # a file that comes after these bytes is not read, nor are the fields after it
-            start = await request_body.read_start(request, request_body.SMALL_BODY_MAX)
-            fields, _ = multipart.parse_small_form(request.headers.get("content-type", ""), start)
+            start, content_type = await request_body.read_start(request, most), request.headers.get("content-type", "")
+            fields, _ = multipart.parse_small_form(content_type, start)
+            is_cut = multipart.is_cut_in_field(content_type, start)
             call.body = urlencode(fields).encode()
+        if is_cut:
+            request_body.limit_unread_body(request)
+            return sign_in.refuse_form_and_sign_in(call)
         return sign_in.save_form_and_sign_in(call)
 
     async def _receive(self, call: RequestContext) -> None:

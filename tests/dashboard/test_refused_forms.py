@@ -173,3 +173,30 @@ def test_the_forms_of_a_refusal_lead_back_to_pages(world: RequestCast, browser: 
     pages = {html.unescape(page) for page in re.findall(r'name="page" value="([^"]*)"', answer.text)}
     assert pages
     assert {page: browser.get(page, headers=HTML).status_code for page in pages} == dict.fromkeys(pages, 200)
+
+
+# --- Forms that are too large to be kept while someone signs in ------------------------------------------------------
+
+
+LARGE_FORMS: dict[str, tuple[str, dict[str, str], bool]] = {
+    "more than fits into the form of the sign-in": ("/compose", {"text": "x" * 60_000}, False),
+    "more than is read": ("/compose", {"text": "x" * 70_000}, False),
+    "more than is ever accepted": ("/drafts", {"text": "x" * 600_000}, False),
+    "a description": ("/library/med_0000000000000000000000/describe", {"altText": "x" * 70_000}, False),
+    "an address that takes little": ("/posts/bulk", {"pick.x": "1" * 20_000}, False),
+    "a field beside a file": ("/compose/media", {"text": "x" * 70_000}, True),
+    "the second field beside a file": ("/compose/media", {"text": "x" * 30_000, "piece.1": "x" * 40_000}, True),
+}
+
+
+@pytest.mark.parametrize(("path", "fields", "with_file"), LARGE_FORMS.values(), ids=LARGE_FORMS)
+def test_a_large_form_of_an_ended_session_is_said_to_be_lost(
+    world: RequestCast, path: str, fields: dict[str, str], *, with_file: bool
+) -> None:
+    stranger = world.server.api()
+    files = {"file": ("a.jpg", b"x" * 100_000, "")} if with_file else None
+    answer = stranger.post(path, data={"page": "/compose?draft=x"} | fields, files=files, headers=HTML)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=/compose%3Fdraft%3Dx"), answer.text
+    page = stranger.get(answer.headers["Location"], headers=HTML).text
+    assert "so nothing was sent or changed. The form is too large to be filled in again:" in page
+    assert 'class="notice bad"' in page

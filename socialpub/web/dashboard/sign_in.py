@@ -21,6 +21,10 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 LOGIN_COOKIE = "socialpub_form"
 CODE_SECONDS = 300  # between the password and the code
 UNSENT_TEXT = "Your session has ended, so nothing was sent or changed. Sign in and do it again."
+TOO_LARGE_TEXT = (
+    "Your session has ended, so nothing was sent or changed. The form is too large to be filled in again: to keep what "
+    "you wrote, go back in your browser and copy it before you sign in."
+)
 LOGIN_SECONDS = 24 * 3600  # lifetime of a sign-in page's token
 
 
@@ -270,13 +274,26 @@ def redirect_to_sign_in(method: str, path: str, query: str) -> HandlerResponse:
 def save_form_and_sign_in(call: RequestContext) -> HandlerResponse:
     """Return the sign-in page; the sent form is filled in again afterwards. No action runs.
 
-    A form without typed fields, or one that is too long to be kept, is only said to be unsent.
+    Of a form without typed fields, or one that is too large to be kept, it only says that nothing was sent.
     """
     if not request_headers.is_same_origin(call.service, call.request):
         return redirect("/login")
-    after = forms.to_local_path(forms.parse(call).get("page"))
     saved_form = forms.serialize(call)
+    if saved_form is None:
+        return refuse_form_and_sign_in(call)
+    after = forms.to_local_path(forms.parse(call).get("page"))
     if not saved_form:
-        address = redirect_to_sign_in("GET", after, "").headers["Location"]
-        return redirect_signed_out(call, UNSENT_TEXT, address=address, good=False)
+        return _redirect_unsent(call, after, UNSENT_TEXT)
     return _login_page(call, f"{after.partition('?')[0]}?kept=1", saved_form=saved_form)
+
+
+def refuse_form_and_sign_in(call: RequestContext) -> HandlerResponse:
+    """Redirect to the sign-in page, which says that the form was too large to be kept."""
+    if not request_headers.is_same_origin(call.service, call.request):
+        return redirect("/login")
+    return _redirect_unsent(call, forms.to_local_path(forms.parse(call).get("page")), TOO_LARGE_TEXT)
+
+
+def _redirect_unsent(call: RequestContext, after: str, words: str) -> HandlerResponse:
+    address = redirect_to_sign_in("GET", after, "").headers["Location"]
+    return redirect_signed_out(call, words, address=address, good=False)

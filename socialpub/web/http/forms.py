@@ -54,15 +54,15 @@ def check_origin(call: RequestContext) -> None:
         raise rule_error("csrf")
 
 
-def serialize(call: RequestContext) -> str:
-    """Return the form as JSON without secrets, for after sign-in; "" if empty or too large."""
-    if not request_headers.is_same_origin(call.service, call.request):
-        return ""
+def serialize(call: RequestContext) -> str | None:
+    """Return the form as JSON without secrets, for after sign-in; "" if empty, None if too large."""
     given = parse(call)
     page = to_local_path(given.get("page")).partition("?")[0]
     typed = {name: value for name, value in given.items() if name != "page" and not _SECRET.search(name)}
     form = json.dumps({"page": page, "fields": typed}, ensure_ascii=False)
-    return form if any(typed.values()) and _is_small_enough(form) else ""
+    if not any(typed.values()):
+        return ""
+    return form if _is_small_enough(form) else None
 
 
 def read_saved(form: str) -> str | None:
