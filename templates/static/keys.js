@@ -6,6 +6,24 @@
   const SEQUENCE_MS = 1500;
   let began = -SEQUENCE_MS; // when `g` was pressed
 
+  // Speech input and shaky hands press keys by accident: the list of shortcuts has a box that turns them off (WCAG 2.1.4).
+  const OFF = "socialpub.shortcuts.off";
+  const box = document.getElementById("keys-on");
+  const searchKey = document.querySelector(".search kbd");
+  function apply(on) {
+    box.checked = on;
+    searchKey.hidden = !on;
+  }
+  try {
+    apply(localStorage.getItem(OFF) === null);
+  } catch {} // this browser stores nothing: the choice lasts as long as the page
+  box.addEventListener("change", () => {
+    apply(box.checked);
+    if (box.checked) localStorage.removeItem(OFF);
+    else localStorage.setItem(OFF, "yes");
+  });
+  window.addEventListener("storage", (event) => event.key === OFF && apply(event.newValue === null)); // another window
+
   const go = (address) => {
     if (document.querySelector(`.ways a[href="${address}"]`)) location.assign(address);
   };
@@ -42,6 +60,7 @@
   };
 
   document.addEventListener("keydown", (event) => {
+    if (!box.checked) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return;
     const field = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], dialog";
     if (event.target.closest(field)) return;

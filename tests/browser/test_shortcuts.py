@@ -64,6 +64,36 @@ def test_shortcuts_lead_to_pages_and_posts_but_not_from_fields(
     assert tab.ask("location.pathname + location.search") == f"/compose?post={newest}"
 
 
+def test_shortcuts_are_turned_off_in_every_window_of_a_browser(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/accounts", width=1280)
+    other = tab.page.context.new_page()
+    other.goto(f"{server.url}/posts")
+    tab.press("?")
+    tab.page.get_by_label("Use shortcuts in this browser").uncheck()
+    tab.press("Escape")
+    expect(other.get_by_label("Use shortcuts in this browser")).not_to_be_checked()
+    other.close()
+    for _ in range(2):
+        for key in ("c", "/", "?", "g", "p", "j", "x"):
+            tab.press(key)
+        expect(tab.page.locator("#keys")).to_be_hidden()
+        expect(tab.page.locator("#search")).not_to_be_focused()
+        expect(tab.page.locator(".search kbd")).to_be_hidden()
+        assert tab.ask("location.pathname") == "/accounts"
+        tab.reload()
+    tab.menu()
+    tab.page.get_by_role("button", name="Keyboard shortcuts").click()
+    check_page(tab, "shortcuts-off")
+    tab.page.get_by_label("Use shortcuts in this browser").check()
+    tab.press("Escape")
+    tab.page.locator("#content").focus()
+    go(tab, "c")
+    assert tab.ask("location.pathname") == "/compose"
+
+
 def test_several_posts_are_moved_and_canceled_by_the_keyboard(
     server: AppServer, alice: Person, tab: BrowserTab
 ) -> None:
