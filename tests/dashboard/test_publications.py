@@ -6,7 +6,9 @@ import html
 import re
 
 import httpx
+import pytest
 
+from socialpub.web.html import time_format
 from tests.support.app_server import UNKNOWN_ID, ApiClient
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, follow_notice, send_compose, send_form, target_fields
@@ -137,9 +139,9 @@ def test_a_full_page_of_cards_is_small(world: RequestCast, browser: ApiClient) -
 # --- Several at once -------------------------------------------------------------------------------------------------
 
 
-def act(browser: ApiClient, do: str, picked: dict[str, str]) -> httpx.Response:
+def act(browser: ApiClient, do: str, picked: dict[str, str], zone: str = "Europe/Berlin") -> httpx.Response:
     fields = {f"pick.{batch}": at for batch, at in picked.items()}
-    return send_form(browser, "/posts/bulk", do=do, page="/posts?status=queued", in_zone="Europe/Berlin", **fields)
+    return send_form(browser, "/posts/bulk", do=do, page="/posts?status=queued", in_zone=zone, **fields)
 
 
 def picks(browser: ApiClient) -> dict[str, str]:
@@ -158,6 +160,41 @@ def test_several_are_moved_by_days_of_the_reader_and_canceled(world: RequestCast
     assert act(browser, "cancel", picks(browser)).status_code == 303
     assert {read(f"/v1/posts/{post}").json()["status"] for post in posts} == {"canceled"}
     assert picks(browser) == {}
+
+
+@pytest.mark.parametrize(
+    ("do", "at", "zone", "said"),
+    [
+        (
+            "later",
+            "2098-03-29T01:30:00Z",
+            "Europe/Berlin",
+            "Clocks skip 02:30 on that day: 2 posts moved to Sun 30",
+        ),
+        ("week", "2098-03-23T01:30:00Z", "Europe/Berlin", "Clocks skip 02:30 on that day: 2 posts moved to Sun 30"),
+        ("earlier", "2098-03-31T00:30:00Z", "Europe/Berlin", "Clocks skip 02:30 on that day: 2 posts moved to Sun 30"),
+        ("later", "2098-10-03T15:45:00Z", "Australia/Lord_Howe", "Clocks skip 02:15 on that day: 2 posts moved to Sun"),
+        ("later", "2098-03-28T01:30:00Z", "Europe/Berlin", ""),
+        ("later", "2098-10-25T00:30:00Z", "Europe/Berlin", ""),
+    ],
+)
+def test_a_time_that_the_clocks_skip_is_said_with_the_one_instead(
+    world: RequestCast, browser: ApiClient, do: str, at: str, zone: str, said: str
+) -> None:
+    posts = [world.scheduled(text=text, scheduledAt=at) for text in ("One", "Two")]
+    told = follow_notice(browser, act(browser, do, picks(browser), zone))
+    moved = {world.alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] for post in posts}
+    assert "2 posts moved." in told
+    assert (said in told, "Clocks skip" in told) == (True, bool(said))
+    assert not said or f"{time_format.format_instant(moved.pop(), zone)} instead." in told
+
+
+def test_a_refused_post_is_not_said_to_have_moved(world: RequestCast, browser: ApiClient) -> None:
+    for text in ("One", "Two"):
+        world.scheduled(text=text, scheduledAt="2098-03-29T01:30:00Z")
+    first, second = picks(browser).items()
+    page = act(browser, "later", dict([first, (second[0], str(int(second[1]) - 1))])).text
+    assert "Clocks skip 02:30 on that day: 1 post moved to Sun 30 Mar 2098, 03:30 CEST instead. 1 was refused" in page
 
 
 def test_each_publication_that_is_refused_is_named(world: RequestCast, browser: ApiClient) -> None:

@@ -453,13 +453,27 @@ async def act_on_several(call: RequestContext) -> HandlerResponse:
     do, page = form.get("do", ""), forms.to_local_path(form.get("page"))
     if do not in DONE_WORDS or not 0 < len(picked) <= PICKED_MAX:
         return redirect_with_flash(call, page, f"Choose 1 to {PICKED_MAX} posts, and what to do.", good=False)
-    refused = [found for batch, seen in picked.items() if (found := await _act_on(call, form, batch, seen))]
-    done = len(picked) - len(refused)
-    words = f"{time_format.pluralize(done, 'post')} {DONE_WORDS[do]}."
+    refused = {batch: found for batch, seen in picked.items() if (found := await _act_on(call, form, batch, seen))}
+    done = [seen for batch, seen in picked.items() if batch not in refused]
+    words = f"{time_format.pluralize(len(done), 'post')} {DONE_WORDS[do]}."
+    if do in DAYS:
+        words += _tell_skipped(done, DAYS[do], read_zone(form))
     if not refused:
         return redirect_with_flash(call, page, words)
     shown: dict[str, Any] = {"title": "Not all posts were changed", "home": ("/posts", "Posts"), "back": page}
-    return await show(call, "refused.html", status=200 if done else 409, refused=refused, words=words, **shown)
+    refusals = list(refused.values())
+    return await show(call, "refused.html", status=200 if done else 409, refused=refusals, words=words, **shown)
+
+
+def _tell_skipped(moved: Iterable[str], days: int, zone: str) -> str:
+    """Return a sentence for each time that the clocks skip, of posts that were moved from these times."""
+    due = Counter(time_format.add_days(int(seen), days, zone) for seen in moved)
+    return "".join(
+        f" Clocks skip {clock} on that day: {time_format.pluralize(count, 'post')} moved to "
+        f"{time_format.format_instant(at_ms, zone)} instead."
+        for (at_ms, clock), count in sorted(due.items())
+        if clock
+    )
 
 
 async def _act_on(call: RequestContext, form: Mapping[str, str], batch: str, seen: str) -> dict[str, str] | None:
@@ -493,8 +507,7 @@ async def _perform_on(
     else:
         if not (seen.isascii() and seen.isdecimal() and len(seen) < SEEN_DIGITS_MAX):
             raise ApiError("validation_failed", "It is not scheduled.", status=409)
-        due = time_format.to_local(int(seen), read_zone(form)) + timedelta(days=DAYS[do])
-        at_ms = int(due.timestamp() * 1000)
+        at_ms, _ = time_format.add_days(int(seen), DAYS[do], read_zone(form))
         await actions.perform_bound(await batch_log.prepare_move(call.actor, batch, int(seen), at_ms))
 
 

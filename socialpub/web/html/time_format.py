@@ -55,6 +55,16 @@ def list_instants(day: str, clock: str, zone: str) -> list[int]:
     return [(at - EPOCH) // timedelta(milliseconds=1) for at in shown]
 
 
+def add_days(at_ms: int, days: int, zone: str) -> tuple[int, str]:
+    """Return the instant that many days later on a zone's clocks, and the clock that they skip on that day, or "".
+
+    Instead of a skipped time it is as much later as the clocks are set forward.
+    """
+    due = to_local(at_ms, zone) + timedelta(days=days)
+    instant = int(due.timestamp() * 1000)
+    return instant, "" if to_fields(instant, zone)["clock"] == f"{due:%H:%M}" else f"{due:%H:%M}"
+
+
 def describe_clock_change(day: date, zone: str) -> str:
     """Return `The clock goes forward 1 hour at 02:00` for a day on which it is set, else ""."""
     start = datetime.combine(day, time(), load_zone(zone)).astimezone(UTC)
