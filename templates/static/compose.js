@@ -299,7 +299,7 @@
     body.set("file", file);
     const answer = await sendFile(body, bar);
     const page = answer && new DOMParser().parseFromString(answer, "text/html");
-    const wrong = page && page.querySelector("#file-wrong p");
+    const wrong = page && page.querySelector("#file-wrong p, main .lead"); // or of an error page
     const stored = page && page.querySelector("form.compose [name='media.1']");
     if (wrong || !stored) return fail(line, bar, wrong ? wrong.textContent : NOT_TAKEN);
     const picked = document.createElement("input");

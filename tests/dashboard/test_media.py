@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import re
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -13,7 +14,7 @@ from PIL import Image
 from socialpub import platforms
 from socialpub.domain.media import files, library
 from socialpub.web.dashboard import media
-from tests.support.app_server import ApiClient
+from tests.support.app_server import ApiClient, AppServer
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, XSS, follow_notice, send_form
 from tests.support.media_files import mp4, picture
@@ -61,7 +62,6 @@ def test_the_description_of_a_file_is_edited_in_place(world: RequestCast, browse
     assert " Two\nloaves</textarea>" in browser.get(page, headers=HTML).text
     world.alice.api.publish(world.body(media=[made], scheduledAt="2098-01-01T10:00:00Z"))
     assert f"{page}/describe" not in browser.get(page, headers=HTML).text
-    assert "needs this media" in follow_notice(browser, send_form(browser, f"{page}/describe", altText="x"))
 
 
 def test_a_document_is_drawn_and_refused_by_all_platforms_but_one(world: RequestCast, browser: ApiClient) -> None:
@@ -262,3 +262,57 @@ def test_unused_files_of_a_profile_are_deleted_so_many_at_once(
     assert set(shown(browser)) == {mine[2], everyones}
     assert "1 file deleted." in follow_notice(browser, send_form(browser, "/media/unused", profile=world.alice.profile))
     assert shown(browser) == [everyones]
+
+
+# --- What was typed or chosen is not lost ----------------------------------------------------------------------------
+
+
+def test_a_description_that_a_starting_post_refuses_stays_in_the_form(world: RequestCast, browser: ApiClient) -> None:
+    made = stored_media(world.alice.api, altText="A door")["id"]
+    page = f"/library/{made}"
+    world.scheduled(media=[made])  # after the form was loaded
+    refused = send_form(browser, f"{page}/describe", altText="A red door", page=page)
+    assert (refused.status_code, "Not saved: a post that is not published yet uses this" in refused.text) == (409, True)
+    assert "\nA red door</textarea>" in refused.text
+    assert "A red door" not in browser.get(page, headers=HTML).text
+
+
+def test_a_description_that_is_too_long_stays_in_the_form(world: RequestCast, browser: ApiClient) -> None:
+    page, words = f"/library/{stored_media(world.alice.api)['id']}", "word " * 20_001
+    refused = send_form(browser, f"{page}/describe", altText=words, page=page)
+    assert (refused.status_code, f"{words}</textarea>" in refused.text) == (400, True)
+    assert 'role="alert"' in refused.text
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ([("", b"")], "Choose a file first."),
+        ([("a.png", bytes(2_000_000))], "The files are together larger than this server accepts in one upload. Choose"),
+        (
+            [(f"{number}.png", picture()) for number in range(21)],
+            "Up to 20 files can be uploaded at once. Choose fewer.",
+        ),
+    ],
+    ids=["none", "too large", "too many"],
+)
+def test_a_form_of_files_that_is_refused_says_why_on_its_page(
+    make_server: Callable[..., AppServer], files: list[tuple[str, bytes]], said: str
+) -> None:
+    server = make_server(media={"max_bytes": 100_000})
+    answer = send_files(sign_in(server, server.person("Alice").organization), *files)
+    assert 'action="/media"' in answer.text
+    (problem,) = re.findall(r'role="alert"[^>]*>([^<]*)<', answer.text)
+    assert problem.startswith(said)
+    assert stored_files(server) == []
+
+
+def test_a_file_that_is_too_large_for_the_composer_leaves_the_text(make_server: Callable[..., AppServer]) -> None:
+    server = make_server(media={"max_bytes": 1_500_000})
+    browser = sign_in(server, server.connected_person("Alice").organization)
+    fields = {"csrf_token": browser.headers["X-CSRF-Token"], "page": "/compose", "text": "Bread"}
+    file = {"file": ("a.png", picture() + bytes(3_000_000), "")}
+    answer = browser.post("/compose/media", data=fields, files=file, headers=HTML)
+    assert (answer.status_code, "\nBread</textarea>" in answer.text) == (413, True)
+    assert "The file is larger than this server accepts." in answer.text.partition('id="file-wrong"')[2]
+    assert stored_files(server) == []

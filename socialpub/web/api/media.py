@@ -103,10 +103,9 @@ async def receive_form(
     form: F | None = None
     try:
         boundary = parse_boundary(call.request.headers.get("content-type", ""))
-        if int(call.request.headers.get("content-length") or 0) > most + FORM_OVERHEAD_BYTES:
-            raise rule_error("media.size_max")
         # Without `call`: the request context may keep the form, which keeps this function.
         form = make(boundary, lambda: files.IncomingFile(files.media_directory(service), most))
+        form.check_size(int(call.request.headers.get("content-length") or 0), most + FORM_OVERHEAD_BYTES)
         async for block in _read_blocks(call):
             await _run_in_pool(call, form.feed, block)
         form.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -15,7 +16,13 @@ from socialpub.domain.media.files import THUMBNAIL_EDGES, IncomingFile
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.media import MediaBody, MediaChange, MediaFields, MediaQuery
 from socialpub.store.rows import MediaRow
-from socialpub.web.dashboard.parts.layout import explain, redirect, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import (
+    explain,
+    redirect,
+    redirect_with_flash,
+    require_form_error,
+    show,
+)
 from socialpub.web.dashboard.parts.upload_forms import receive_upload
 from socialpub.web.html import templates
 from socialpub.web.html.time_format import pluralize
@@ -25,6 +32,10 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.multipart import MediaFilesForm
 
 MEDIA_PATH, PAGE_SIZE = "/media", 24
+IN_USE_TEXT = (
+    "Not saved: a post that is not published yet uses this file. Change the description in the post, or save this one "
+    "when the post is published."
+)
 KINDS = tuple(library.EXTENSIONS)  # content types of files
 FILES_MAX, WORDS_MAX = 20, 200  # files in one form; characters of a search
 LARGE_EDGE = THUMBNAIL_EDGES[-1]
@@ -38,6 +49,11 @@ THUMBNAIL_HEADERS = {
 
 async def list_media(call: RequestContext) -> HandlerResponse:
     """GET /media."""
+    return await _show_list(call)
+
+
+async def _show_list(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+    """Show a page of files. `error`: of the form for new ones."""
     cursor, words = call.request.args.get("cursor") or "", (call.request.args.get("q") or "")[:WORDS_MAX]
 
     def read(session: DashboardSession) -> dict[str, Any]:
@@ -55,6 +71,9 @@ async def list_media(call: RequestContext) -> HandlerResponse:
         words=words,
         kinds=KINDS,
         searched_max=library.SEARCHED_MAX,
+        files_max=FILES_MAX,
+        error=error,
+        problem=explain(error),
     )
 
 
@@ -69,6 +88,13 @@ def to_view(body: MediaBody) -> dict[str, Any]:
 
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /library/{id}: a file, who needs it, and which platforms refuse it."""
+    return await _show_file(call)
+
+
+async def _show_file(
+    call: RequestContext, error: ApiError | None = None, filled: Mapping[str, str] | None = None
+) -> HandlerResponse:
+    """Show a file. `error`, `filled`: of the form for its description."""
     id = call.path_value("media_id")
 
     def read(session: DashboardSession) -> dict[str, Any]:
@@ -81,20 +107,19 @@ async def read(call: RequestContext) -> HandlerResponse:
             "refusals": platform_refusals.find_refusals(call.service, row),
         }
 
-    return await show(call, "media/file.html", read)
+    problem = IN_USE_TEXT if error and error.rule == "media.in_use" else explain(error)
+    return await show(call, "media/file.html", read, error=error, filled=filled, problem=problem)
 
 
 async def describe(call: RequestContext) -> HandlerResponse:
     """POST /library/{id}/describe: `altText`."""
-    id, address = call.path_value("media_id"), f"/library/{call.path_value('media_id')}"
+    id, form = call.path_value("media_id"), forms.parse(call)
     try:
-        change = validation.parse_object(MediaChange, {"altText": forms.parse(call).get("altText", "")})
+        change = validation.parse_object(MediaChange, {"altText": form.get("altText", "")})
         await actions.perform(call.actor, library.describe, id, change)
     except ApiError as error:
-        if error.rule != "media.in_use":
-            raise
-        return redirect_with_flash(call, address, explain(error), good=False)
-    return redirect_with_flash(call, address, "Description saved.")
+        return await _show_file(call, require_form_error(error), form)
+    return redirect_with_flash(call, f"/library/{id}", "Description saved.")
 
 
 # --- Uploading -------------------------------------------------------------------------------------------------------
@@ -106,8 +131,13 @@ async def receive(call: RequestContext) -> MediaFilesForm:
 
 
 async def upload(call: RequestContext) -> HandlerResponse:
-    """POST /media: store the files; those that are stored already are not stored twice."""
+    """POST /media: store the files; those that are stored already are not stored twice.
+
+    Of a form that is refused as a whole, no file is stored, and the page says why.
+    """
     sent: MediaFilesForm = call.received
+    if sent.error is not None:
+        return await _show_list(call, sent.error)
     try:
         forms.check_csrf(call, sent.fields, call.scope.csrf)
         refusals = list(sent.refusals)

@@ -79,6 +79,11 @@ class UploadForm:
             },
         )
 
+    def check_size(self, declared: int, most: int) -> None:
+        """Check the Content-Length before the body is read."""
+        if declared > most:
+            raise rule_error("media.size_max")
+
     def feed(self, data: bytes) -> None:
         """Parse the next chunk of the body. Call it in a thread: it writes to disk."""
         self._has_data = self._has_data or bool(data)
@@ -113,11 +118,11 @@ class UploadForm:
     def _begin(self) -> None:
         self._parts += 1
         if self._parts > self._parts_max:
-            raise rule_error("media.parse_failed", self._too_many_parts())
+            raise self._make_parts_error()
         self._part = _UploadPart()
 
-    def _too_many_parts(self) -> str:
-        return f"The multipart body has more than {self._parts_max} parts."
+    def _make_parts_error(self) -> ApiError:
+        return rule_error("media.parse_failed", f"The multipart body has more than {self._parts_max} parts.")
 
     def _end_header(self) -> None:
         name, value = (bytes(half).decode("latin-1").strip() for half in self._header)
@@ -188,9 +193,17 @@ def _declared_type(content_type: str) -> str:
 
 
 class PageUploadForm(UploadForm):
-    """The upload form of a page: a refused file (`refused`) does not discard the text fields."""
+    """The upload form of a page: a refused file (`refused`) does not discard the text fields.
+
+    `error`: why the form was not read to its end.
+    """
 
     refused: ApiError | None = None
+    error: ApiError | None = None
+
+    def check_size(self, declared: int, most: int) -> None:
+        """Check the Content-Length. A file that is too large alone is refused while it arrives."""
+        super().check_size(declared, 2 * most)
 
     def end(self) -> None:
         """Check that the body is complete. A missing file is recorded in `refused`."""
@@ -235,6 +248,12 @@ class MediaFilesForm(PageUploadForm):
         self.refusals: list[tuple[str, ApiError]] = []
         self._files_max = files_max
 
+    def check_size(self, declared: int, most: int) -> None:
+        """Check the Content-Length: the files together are no larger than one may be."""
+        if declared > most:
+            message = "The files are together larger than this server accepts in one upload."
+            raise rule_error("media.size_max", message, remediation="Choose fewer. No file was stored.")
+
     def end(self) -> None:
         """Check that the body is complete. Raises `media.missing_file` without a file."""
         super().end()
@@ -251,8 +270,9 @@ class MediaFilesForm(PageUploadForm):
         self._keep_file()
         super()._begin()
 
-    def _too_many_parts(self) -> str:
-        return f"Up to {self._files_max} files can be uploaded at once. Choose fewer."
+    def _make_parts_error(self) -> ApiError:
+        message = f"Up to {self._files_max} files can be uploaded at once."
+        return rule_error("media.parse_failed", message, remediation="Choose fewer. No file was stored.")
 
     def _finish(self) -> None:
         self._keep_file()
@@ -262,8 +282,8 @@ class MediaFilesForm(PageUploadForm):
         if self.arriving is not None:
             self.arriving.suspend()
             self.files.append((self._part.file_name, self.arriving))
-        if self.refused is not None:
-            self.refusals.append((self._part.file_name, self.refused))
+        if self.refused is not None and (self._part.file_name or self.refused.rule != "media.empty_body"):
+            self.refusals.append((self._part.file_name, self.refused))  # a browser sends an empty one for no file
         self.arriving = self.refused = None
 
 

@@ -31,6 +31,8 @@ async def upload(call: RequestContext) -> HandlerResponse:
     """POST /compose/media: store a file and show the form with it."""
     sent: PageUploadForm = call.received
     given = dict(sent.fields)
+    if sent.error is not None:
+        raise sent.error
     try:
         forms.check_csrf(call, given, call.scope.csrf)
         findings, added = await _save_file(call, sent, given)

@@ -34,8 +34,11 @@ class FormFindings:
 NO_FINDINGS = FormFindings()
 
 
-def explain_refusal(error: ApiError, given: Form) -> FormFindings:
-    """Return an error as findings. Raises it if the session has ended."""
+def explain_refusal(error: ApiError, given: Form, undone: str = "published") -> FormFindings:
+    """Return an error as findings. Raises it if the session has ended.
+
+    `undone`: what the form was sent for.
+    """
     if error.code == "unauthenticated":
         raise error
     if error.rule == "idempotency_key.body_mismatch":
@@ -48,5 +51,9 @@ def explain_refusal(error: ApiError, given: Form) -> FormFindings:
         words = "Nothing was saved: it was changed elsewhere since you opened it."
         return FormFindings(words=words, status=error.status, conflict=error.headers["ETag"])
     wrong = compose_form.place_errors(error, given)
-    words = "" if given.get("boards") else "Nothing was published. Correct the marked problems and try again."
+    words = f"Nothing was {undone}."
+    if error.rule != "post.status":  # nothing can be corrected
+        words += " Correct the marked problems and try again."
+    if given.get("boards"):
+        words = ""
     return FormFindings(wrong, words=words, status=error.status)

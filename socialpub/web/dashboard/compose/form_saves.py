@@ -38,7 +38,7 @@ async def save_draft(call: RequestContext) -> HandlerResponse:
     try:
         saved = await save(call, given)
     except ApiError as error:
-        return await render(call, given, explain_refusal(error, given))
+        return await render(call, given, explain_refusal(error, given, "saved"))
     has_lost_approval = given.get("was") == "approved" and saved["status"] == "draft"
     was = "It had been approved; the change ended the approval." if has_lost_approval else ""
     return redirect_with_flash(call, f"/drafts/{saved['id']}", f"Draft saved. {was}".strip())
@@ -100,7 +100,7 @@ async def edit_post(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.code in ("unauthorized", "not_found"):
             raise
-        return await render(call, given, explain_refusal(error, given))
+        return await render(call, given, explain_refusal(error, given, "saved"))
     return redirect_with_flash(call, f"/posts/{post}", "Post changed." if changed else "Nothing was changed.")
 
 

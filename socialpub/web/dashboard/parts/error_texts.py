@@ -63,6 +63,7 @@ RULE_TEXTS = {
     "slots.profile": "Slots belong to a profile. Choose accounts of one profile, or a time.",
     "text": "Write a text or add a file.",
     "media": f"A post takes at most {MEDIA_MAX} files.",
+    "media.missing_file": "Choose a file first.",
     "external_id.taken": "Another post has its external ID already.",
     "draft.status": "Nothing was changed: the draft was published, or someone else decided on it.",
     "draft.changed": "Nothing was changed: the draft was changed in the meantime. Look at it again.",
