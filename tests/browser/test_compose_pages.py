@@ -284,7 +284,9 @@ def test_a_group_of_accounts_is_created_and_selected(server: AppServer, alice: P
     tab.page.locator("button[data-choose=yes]").click()
     assert tab.page.locator(".accounts input:checked").count() == 2
     group.click()
-    assert tab.ask("[...document.querySelectorAll('.accounts input:checked')].map((box) => box.id)") == [f"to-{second[-12:]}"]
+    assert tab.ask("[...document.querySelectorAll('.accounts input:checked')].map((box) => box.id)") == [
+        f"to-{second[-12:]}"
+    ]
     wait_for(tab, f"[id='count-{second[-12:]}']", "4 of 280")
     check_page(tab, "compose-groups")
     tab.page.locator("#groups summary").click()

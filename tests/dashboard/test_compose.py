@@ -418,7 +418,9 @@ def test_the_check_says_what_the_api_says_and_writes_nothing(world: RequestCast,
 def test_a_warning_of_the_check_stands_at_its_account(world: RequestCast, browser: ApiClient) -> None:
     world.published(text="Again and again")
     answer = send_compose(browser, "check", text="Again and again", **target_fields(world.alice.bluesky))
-    assert 'class="warning"' in answer.text.partition(f'id="said-{world.alice.bluesky[-12:]}"')[2].partition("</div>")[0]
+    assert (
+        'class="warning"' in answer.text.partition(f'id="said-{world.alice.bluesky[-12:]}"')[2].partition("</div>")[0]
+    )
     assert "Ready to publish to the account. See the warnings" in answer.text
 
 

@@ -220,3 +220,18 @@ def test_a_role_that_does_not_suffice_is_told_in_words(server: AppServer, alice:
     answer = member.post("/settings/keys", data={"csrf_token": "csrf-dave", "name": "mine"}, headers=HTML)
     assert answer.status_code == 403
     assert "Your role does not allow this" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/settings/keys", "/settings/notifications/new/slack"])
+def test_the_scope_of_all_profiles_has_one_name(
+    server: AppServer, alice: Person, browser: ApiClient, path: str
+) -> None:
+    """Chosen in a form and shown in a list: of keys, channels and endpoints."""
+    assert browser.post("/v1/profiles", json={"name": "Second"}).status_code == 201
+    assert '<option value="" dir="auto">The whole organization</option>' in re.sub(
+        " selected", "", browser.get(path, headers=HTML).text
+    )
+    send_form(browser, "/settings/notifications/new/slack", secret_url="https://127.0.0.1:9/x")
+    hook = alice.api.post("/v1/webhook-endpoints", json={"url": "https://127.0.0.1:9/x"}).json()["id"]
+    for page in ("/settings/keys", "/settings/notifications", f"/webhooks/{hook}"):
+        assert "the whole organization" in browser.get(page, headers=HTML).text
