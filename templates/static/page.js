@@ -74,8 +74,8 @@ function letGo(event) {
 document.addEventListener("pointerdown", hold, true);
 for (const end of ["pointerup", "pointercancel", "pointermove", "keydown"]) document.addEventListener(end, letGo, true);
 
-// A page whose content changes by itself is requested again while it is visible: every ten seconds, and sooner while
-// something is being published. Parts that differ are replaced, except one that has the focus, an open menu or a chosen
+// A page whose content changes by itself is requested again while it is visible: every ten seconds, sooner while
+// something is being published, and when its window is used again. Parts that differ are replaced, except one that has the focus, an open menu or a chosen
 // post: it waits.
 const REFRESH_MS = 10000;
 const PROGRESS_MS = 1000;
@@ -107,6 +107,9 @@ function follow(wait) {
   setTimeout(async () => (await refresh()) && follow(next * 1.5), next);
 }
 follow(PROGRESS_MS);
+// Meanwhile something was changed elsewhere, perhaps in another window.
+for (const event of ["visibilitychange", "focus"])
+  window.addEventListener(event, () => document.querySelector("main [data-refresh]") && refresh());
 
 // Going back to a form brings its key back with its words: what was sent with it is not sent again.
 for (const field of document.querySelectorAll("input[name=key][type=hidden]")) {

@@ -75,6 +75,10 @@ def test_the_overview_refreshes_itself(world: RequestCast, tab: BrowserTab) -> N
     tab.ask("refresh()")
     assert [url for url in tab.asked[asked:] if url != f"{world.server.url}/"] == []
     assert tab.complaints == []
+    tab.page.locator("#now-lists .text").first.focus()
+    failed(world)
+    tab.ask("window.dispatchEvent(new Event('focus'))")  # its window is used again
+    wait_until(lambda: "Failed and rejected" in tab.text("main"))
     world.server.clock.skip(31 * 24 * 3600)
     with tab.page.expect_event("load"):
         tab.ask("void refresh()")
