@@ -466,7 +466,10 @@ async def act_on_several(call: RequestContext) -> HandlerResponse:
 
 
 def _tell_skipped(moved: Iterable[str], days: int, zone: str) -> str:
-    """Return a sentence for each time that the clocks skip, of posts that were moved from these times."""
+    """Return a sentence for each time that the clocks skip.
+
+    `moved`: when the posts were due before.
+    """
     due = Counter(time_format.add_days(int(seen), days, zone) for seen in moved)
     return "".join(
         f" Clocks skip {clock} on that day: {time_format.pluralize(count, 'post')} moved to "

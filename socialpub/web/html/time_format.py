@@ -56,9 +56,9 @@ def list_instants(day: str, clock: str, zone: str) -> list[int]:
 
 
 def add_days(at_ms: int, days: int, zone: str) -> tuple[int, str]:
-    """Return the instant that many days later on a zone's clocks, and the clock that they skip on that day, or "".
+    """Return the instant that many days later on a zone's clocks, and the skipped time or "".
 
-    Instead of a skipped time it is as much later as the clocks are set forward.
+    Where the clocks skip that time, the instant is as much later as they are set forward.
     """
     due = to_local(at_ms, zone) + timedelta(days=days)
     instant = int(due.timestamp() * 1000)

@@ -55,7 +55,10 @@ def check_origin(call: RequestContext) -> None:
 
 
 def serialize(call: RequestContext) -> str | None:
-    """Return the form as JSON without secrets, for after sign-in; "" if empty, None if too large."""
+    """Return the form as JSON without secrets, for after sign-in.
+
+    "" if nothing was typed, None if it is too large.
+    """
     given = parse(call)
     page = to_local_path(given.get("page")).partition("?")[0]
     typed = {name: value for name, value in given.items() if name != "page" and not _SECRET.search(name)}

@@ -313,6 +313,6 @@ def parse_small_form(content_type: str, body: bytes) -> tuple[dict[str, str], by
 
 
 def is_cut_in_field(content_type: str, start: bytes) -> bool:
-    """Return whether a body of which only the `start` was read goes on with a text field, not with a file."""
+    """Return whether a body was cut in a text field, not in a file. `start`: its first bytes."""
     last = start.rpartition(b"--" + parse_boundary(content_type))[2]
     return not last.startswith(b"--") and b"filename=" not in last.partition(b"\r\n\r\n")[0]
