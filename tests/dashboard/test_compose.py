@@ -229,6 +229,19 @@ def test_a_default_of_the_account_stands_beside_its_option(world: RequestCast, b
     assert 'Empty: <bdi dir="auto">Recipes, 42</bdi>.' in shown.text
 
 
+@pytest.mark.parametrize(("board", "shown"), [("42", "Recipes, 42"), ("43", "43")])
+def test_the_default_board_of_a_post_is_named(world: RequestCast, browser: ApiClient, board: str, shown: str) -> None:
+    account = world.server.connect(world.alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")["id"]
+    media = {"media.1": stored_media(world.alice.api, make_picture("JPEG", (400, 600)))["id"]}
+    chosen = {f"{account}.option.boardId": board}
+    preview = send_compose(browser, "live", text="A pin", **target_fields(account), **media, **chosen)
+    assert f">{shown}</dd>" in preview.text
+    sent = send_compose(browser, text="A pin", **target_fields(account), **media, **chosen)
+    assert sent.status_code == 303, sent.text
+    (post,) = world.server.rows(Post)
+    assert f">{shown}</dd>" in browser.get(f"/posts/{post['id']}").text
+
+
 @pytest.fixture
 def pins(
     make_server: Callable[..., AppServer], lab: Any, monkeypatch: pytest.MonkeyPatch

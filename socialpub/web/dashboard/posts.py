@@ -291,7 +291,9 @@ async def _show_post(
             "stopped_by": _find_stopping(post, targets),
             "author": publications.load_authors(call.scope, [batch]).get(batch),
             "files": _load_files(call.scope, post["mediaRefs"]),
-            "options": draft_view.label_options(post["platform"], _chosen_options(row)),
+            "options": draft_view.label_options(
+                accounts.find_including_disconnected(call.scope, row["account"]), _chosen_options(row)
+            ),
             "due": time_format.to_fields(post["scheduledAt"] or now + 3_600_000, session.zone),
             "due_ms": row["scheduled_at"],
             "today": time_format.to_fields(now, session.zone)["day"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from socialpub.web.dashboard import media
 from socialpub.web.dashboard.compose.form_data import ComposeData
 from socialpub.web.dashboard.compose.form_findings import FormFindings
 from socialpub.web.dashboard.parts import compose_form, thread_pieces
+from socialpub.web.dashboard.parts.draft_view import label_default
 from socialpub.web.http.handler import RequestContext
 
 
@@ -140,7 +140,7 @@ def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, findin
     id = f"{row['id']}.option.{option.name}"
     names_board = _board_option(row) == option.name
     found = [(board.id, board.name) for board in findings.boards.get(row["id"], ()) if names_board and board.pinnable]
-    value, default = form.get(id, ""), _default(row, option.name)
+    value, default = form.get(id, ""), label_default(row, option.name)
     known = {"": default or "None", **({value: value} if value else {}), **dict(found)}
     return {
         "id": id,
@@ -158,15 +158,6 @@ def _board_option(row: AccountRow) -> str:
     """Return the option that names a board, or "" if the platform has no boards."""
     platform = platforms.platform(row["platform"])
     return next(iter(platform.defaults), "") if boards.has_boards(row["platform"]) else ""
-
-
-def _default(row: AccountRow, option: str) -> str:
-    """Return the account's default for an option, as text."""
-    platform, extra = platforms.platform(row["platform"]), json.loads(row["extra"])
-    if not extra.get(platform.defaults.get(option)):
-        return ""
-    shown = [str(extra[name]) for name in reversed(platform.account_fields) if extra.get(name)]
-    return ", ".join(shown) or str(extra[platform.defaults[option]])
 
 
 def view_file(call: RequestContext, name: str, row: MediaRow | None, form: Mapping[str, str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.context.upstreams import UpstreamColumns
 from socialpub.domain.media import library
 from socialpub.domain.posts import draft_contents, drafts
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget
@@ -69,24 +70,34 @@ def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]
             item | {"alt": alt, "crop": _compute_crop(item["size"], shape) if shape else None}
             for item, alt in zip(items, preview.alts, strict=True)
         ],
-        "options": label_options(target.platform, draft.options),
+        "options": label_options(target.account, draft.options),
         "comment": draft.first_comment if platform.first_comment else None,
     }
 
 
-def label_options(platform: str, options: Mapping[str, Any]) -> list[tuple[str, str]]:
+def label_options(account: UpstreamColumns, options: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return options of a post with the labels of their fields, and their values in words."""
-    fields = {field.name: field for field in list_fields(platforms.platform(platform).options)}
-    return [
-        (fields[name].label, _choice(fields[name].choices, fields[name].text_of(value)))
-        if name in fields
-        else (name, str(value))
-        for name, value in options.items()
-    ]
+    declared, extra = platforms.platform(account["platform"]), json.loads(account["extra"])
+    fields = {field.name: field for field in list_fields(declared.options)}
+    labels = []
+    for name, value in options.items():
+        if name not in fields:
+            labels.append((name, str(value)))
+            continue
+        text = fields[name].text_of(value)
+        is_default = name in declared.defaults and text == extra.get(declared.defaults[name])
+        shown = label_default(account, name) if is_default else dict(fields[name].choices).get(text, text)
+        labels.append((fields[name].label, shown))
+    return labels
 
 
-def _choice(choices: tuple[tuple[str, str], ...], text: str) -> str:
-    return dict(choices).get(text, text)
+def label_default(account: UpstreamColumns, option: str) -> str:
+    """Return the account's default for an option, in words: "Recipes, 42"; "" without one."""
+    declared, extra = platforms.platform(account["platform"]), json.loads(account["extra"])
+    if not extra.get(declared.defaults.get(option)):
+        return ""
+    shown = [str(extra[name]) for name in reversed(declared.account_fields) if extra.get(name)]
+    return ", ".join(shown) or str(extra[declared.defaults[option]])
 
 
 def _build_item(service: AppContext, ref: RawMediaRef, assets: Mapping[str, MediaRow]) -> dict[str, Any]:
