@@ -22,6 +22,7 @@ from tests.support.database_costs import DatabaseCounter
 from tests.support.parsed_pages import ParsedPage
 from tests.support.post_list import insert_rows
 from tests.support.publishing_state import publish_post
+from tests.support.request_cast import RequestCast
 from tests.support.sign_in import add_user
 
 HOUR = 3_600_000
@@ -441,3 +442,37 @@ def test_a_time_that_is_refused_is_told_in_words_for_people(alice: Person, brows
     told = send_form(browser, f"/posts/{post}/move", **fields).text
     assert "does not exist on this day" in told
     assert "Correct the field" not in told
+
+
+# --- The queue -------------------------------------------------------------------------------------------------------
+
+
+def test_scheduled_posts_are_listed_as_they_go_out(world: RequestCast, browser: ApiClient) -> None:
+    for day, text in ((3, "Third"), (1, "First"), (2, "Second")):
+        world.scheduled(text=text, scheduledAt=f"2098-01-0{day}T10:00:00Z")
+    (chip,) = re.findall(r'href="([^"]*)">Scheduled', browser.get("/posts", headers=HTML).text)
+    page = browser.get(html.unescape(chip), headers=HTML).text
+    assert re.findall(r'class="text" href="[^"]*">(\w+)', page) == ["First", "Second", "Third"]
+    assert f'href="{chip}" aria-current="true">Scheduled' in page
+    assert page.count('aria-current="true"') == 1
+
+
+def test_a_scheduled_post_is_published_now(world: RequestCast, browser: ApiClient) -> None:
+    post = world.scheduled(text="Waits", scheduledAt="2098-01-01T10:00:00Z")
+    assert "data-refresh" not in browser.get(f"/posts/{post}", headers=HTML).text
+    answer = send_form(browser, f"/posts/{post}/move", do="now", day="", clock="")
+    assert answer.headers["Location"] == f"/posts/{post}"
+    told = follow_notice(browser, answer)
+    assert ("is published in a few seconds." in told, 'id="post" data-refresh' in told) == (True, True)
+    world.server.clock.skip(6)
+    world.server.wait(post, "published")
+    again = follow_notice(browser, send_form(browser, f"/posts/{post}/move", do="now"))
+    assert "the post is not scheduled any more" in again
+
+
+def test_an_author_cannot_publish_a_scheduled_post_now(world: RequestCast) -> None:
+    post = world.scheduled(text="Waits", scheduledAt="2098-01-01T10:00:00Z")
+    author = sign_in(world.server, world.alice.organization, role="author", name="ann")
+    assert "Publish now" not in author.get(f"/posts/{post}", headers=HTML).text
+    assert send_form(author, f"/posts/{post}/move", do="now").status_code == 403
+    assert world.alice.api.get(f"/v1/posts/{post}").json()["status"] == "queued"

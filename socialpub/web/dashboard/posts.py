@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, urlencode
 
 from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
@@ -46,9 +46,13 @@ CHIPS = {
     "Canceled": ("canceled",),
 }
 PAGE_SIZE = 40  # posts on a page of the list, which so stays below 60 kB
+SOON_SHOWN_MS = 60_000  # the page of a post that is due within this refreshes itself
 PICKED_MAX = 100  # publications that one form acts on
 PICK, SEEN_DIGITS_MAX = "pick.", 14
 DAYS = {"earlier": -1, "later": 1, "week": 7}
+SOON_MS = (
+    5_000  # from a press of "Publish now" to the new time of the post, which must still be to come when it is written
+)
 TYPED_FIELDS = {"day", "uri"}  # of the forms on the page of a post
 DONE_WORDS = {"cancel": "canceled", "retry": "retried"} | dict.fromkeys(DAYS, "moved")
 UNKNOWN_OUTCOME_RULE, STOPPED_RULE = "publish.outcome_unknown", "thread.previous_missing"
@@ -94,7 +98,7 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
         given=defaultdict(str, given),
         is_narrowed=bool(narrowing),
         first=_filter_url({name: value for name, value in given.items() if name != "cursor"}),
-        here=unquote(_filter_url(narrowing)),
+        here=_name_chip(narrowing.get("status", "")) if narrowing.keys() == {"status"} else _filter_url(narrowing),
         page=_filter_url(given),
         view=view,
         name_max=dashboard_session.VIEWS.name_max,
@@ -110,8 +114,13 @@ def _build_chips(scope: Scope) -> list[tuple[str, str, str]]:
     for words, states in CHIPS.items():
         count = sum(counts.get(state, 0) for state in states)
         most = publications.COUNTED_MAX
-        shown.append((f"/posts?status={','.join(states)}", words, f"{most}+" if count > most else str(count)))
+        shown.append((_name_chip(",".join(states)), words, f"{most}+" if count > most else str(count)))
     return shown
+
+
+def _name_chip(status: str) -> str:
+    """Return the address of a quick filter: scheduled posts in the order in which they go out."""
+    return f"/posts?status={status}" + ("&order=scheduledAt" if status == "queued" else "")
 
 
 async def save_view(call: RequestContext) -> HandlerResponse:
@@ -297,6 +306,7 @@ async def _show_post(
             "due": time_format.to_fields(post["scheduledAt"] or now + 3_600_000, session.zone),
             "due_ms": row["scheduled_at"],
             "today": time_format.to_fields(now, session.zone)["day"],
+            "is_soon": post["status"] == "queued" and (row["scheduled_at"] or 0) < now + SOON_SHOWN_MS,
             "can_move": post["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > now,
             "is_waiting": post_states.is_waiting_piece(row),
             "raw": {attempt["id"]: _format_raw(attempt["platformResponse"]) for attempt in post["attempts"]},
@@ -396,13 +406,19 @@ def _build_curl_commands(call: RequestContext, post: Mapping[str, Any], options:
 
 
 async def reschedule(call: RequestContext) -> HandlerResponse:
-    """POST /posts/{id}/move: to `day` and `clock` in `in_zone`, or `by` days."""
+    """POST /posts/{id}/move: to `day` and `clock` in `in_zone`, or `by` days.
+
+    With `do=now` the post is published as soon as possible.
+    """
     form, post = forms.parse(call), call.path_value("post_id")
-    return await _redirect_done(call, form, "Post rescheduled.", _reschedule(call, form, post))
+    words = "The post is published in a few seconds." if form.get("do") == "now" else "Post rescheduled."
+    return await _redirect_done(call, form, words, _reschedule(call, form, post))
 
 
 async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) -> None:
-    request = validation.parse_object(PostEditRequest, {"scheduledAt": read_time(form, call.service.now_ms)})
+    now = call.service.now_ms
+    at = format_iso(now + SOON_MS) if form.get("do") == "now" else read_time(form, now)
+    request = validation.parse_object(PostEditRequest, {"scheduledAt": at})
     await actions.perform_bound(await edits.prepare_post(call.actor, post, request, {}))
 
 
@@ -462,8 +478,9 @@ async def act_on_several(call: RequestContext) -> HandlerResponse:
         words += _tell_skipped(done, DAYS[do], read_zone(form))
     if not refused:
         return redirect_with_flash(call, page, words)
-    shown: dict[str, Any] = {"title": "Not all posts were changed", "home": ("/posts", "Posts"), "back": page}
-    refusals = list(refused.values())
+    refusals, title = list(refused.values()), "Not all posts were changed" if done else "No post was changed"
+    words = f"{words} {len(refused)}" if done else time_format.pluralize(len(refused), "post")
+    shown: dict[str, Any] = {"title": title, "home": ("/posts", "Posts"), "back": page}
     return await show(call, "refused.html", status=200 if done else 409, refused=refusals, words=words, **shown)
 
 
