@@ -56,7 +56,7 @@
     e: edit,
     m: () => press(".move"),
     x: () => press(".picker"),
-    "?": () => document.getElementById("keys").showModal(),
+    "?": () => openDialog("keys"),
   };
 
   document.addEventListener("keydown", (event) => {

@@ -45,7 +45,12 @@ for (const toast of document.querySelectorAll(".toast")) {
 // Buttons that open a dialog of the page.
 for (const button of document.querySelectorAll("button[data-dialog]")) {
   button.hidden = false;
-  button.addEventListener("click", () => document.getElementById(button.dataset.dialog).showModal());
+  button.addEventListener("click", () => openDialog(button.dataset.dialog));
+}
+function openDialog(id) {
+  const dialog = document.getElementById(id);
+  dialog.showModal();
+  dialog.querySelector("form[method=dialog] button").focus(); // not a box that Space would untick
 }
 
 document.addEventListener("click", async (event) => {

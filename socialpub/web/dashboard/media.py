@@ -151,7 +151,9 @@ async def upload(call: RequestContext) -> HandlerResponse:
     if not refusals:
         return redirect_with_flash(call, MEDIA_PATH, words)
     refused = [{"address": "", "words": name or "A file", "reason": explain(error)} for name, error in refusals]
-    shown: dict[str, Any] = {"title": "Not all files were stored", "home": (MEDIA_PATH, "Media"), "back": MEDIA_PATH}
+    words = f"{words} {len(refused)}" if stored else pluralize(len(refused), "file")
+    title = "Not all files were stored" if stored else "No file was stored"
+    shown: dict[str, Any] = {"title": title, "home": (MEDIA_PATH, "Media"), "back": MEDIA_PATH}
     return await show(call, "refused.html", status=200 if stored else 400, refused=refused, words=words, **shown)
 
 
