@@ -14,7 +14,7 @@ from socialpub.domain.server import instance
 from socialpub.store.schema.models import Account, Post
 from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
-from tests.support.dashboard_forms import needs_password, send_form
+from tests.support.dashboard_forms import HTML, needs_password, send_form
 from tests.support.post_drafts import new_draft
 from tests.support.post_outcomes import failed, unknown
 from tests.support.publishing_state import paused
@@ -286,3 +286,14 @@ def test_a_member_sees_what_is_wrong_and_manages_nothing(world: RequestCast) -> 
     assert "/connect/" not in page
     assert 'action="/overview/cancel"' not in page
     assert send_form(member, "/overview/cancel", account=world.alice.bluesky).status_code == 403
+
+
+def test_a_member_without_the_right_is_told_who_can_reconnect(world: RequestCast, browser: ApiClient) -> None:
+    change = Account.update(status="revoked").where(Account.id == world.alice.bluesky)
+    world.server.service.write(lambda tx: change.execute()).result()
+    author = sign_in(world.server, world.alice.organization, role="author", name="ann")
+    for path in ("/", "/accounts", f"/accounts/{world.alice.bluesky}", "/compose"):
+        page = author.get(path, headers=HTML).text
+        assert ("Reconnect this account" in page, "An owner or admin" in page) == (False, True), path
+        owner = browser.get(path, headers=HTML).text
+        assert ("econnect" in owner, "An owner or admin" in owner) == (True, False), path

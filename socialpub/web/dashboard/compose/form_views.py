@@ -7,6 +7,7 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
+from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.media import library
 from socialpub.domain.posts import preflight
@@ -127,7 +128,9 @@ def _name_account(data: ComposeData, row: AccountRow) -> str:
 def _unavailable_reason(call: RequestContext, row: AccountRow) -> str:
     """Return the reason why the account cannot publish, or ""."""
     if row["status"] == "revoked":
-        return "Access expired. Reconnect this account to publish to it."
+        can_reconnect = actions.can_manage(call.scope)
+        remedy = "Reconnect this account to publish to it." if can_reconnect else "An owner or admin can reconnect it."
+        return f"Access expired. {remedy}"
     try:
         accounts.check_enabled(call.service, platforms.platform(row["platform"]))
     except ApiError as error:
