@@ -99,8 +99,9 @@ def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | 
     ids = [id for post in listed.posts if post_search.is_match(post, plan) and (id := id_of(post)) not in up.bound]
     if len(ids) == 1:
         return _to_published(up, ids[0])
-    if ids:
-        return Unknown({"alike": ids})
+    doubtful = [id_of(post) for post in listed.posts if post_search.is_doubtful(post, plan)]
+    if found := [id for id in ids or doubtful if id not in up.bound]:
+        return Unknown({"alike": found})
     evidence = {"posts": len(listed.posts)}
     return Absent(evidence) if listed.complete else Unknown(evidence)
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.base.http import UpstreamResponse
@@ -101,17 +102,30 @@ def _created_ms(post: Json) -> int:
 
 
 def is_match(post: Json, plan: Json) -> bool:
-    """Return whether a listed post matches the plan: same media, or same text and references."""
-    keys = to_record(post.get("attachments")).get("media_keys")
+    """Return whether a listed post matches the plan: its media, or same text and references.
+
+    X need not give a key for each upload; one is enough, because no other upload has it.
+    """
+    keys = _media_keys(post)
     if plan["keys"]:
-        return bool(keys == plan["keys"])
+        return any(key in keys for key in plan["keys"])
     body = plan["body"]
-    if (isinstance(keys, list) and keys) or _references(post) != _expected_references(body):
+    if keys or _references(post) != _expected_references(body):
         return False
     ours, theirs = _own_text(body.get("text", "")), _listed_text(post, body.get("quote_tweet_id", ""))
     if theirs is None:
         return False
     return theirs == ours or ("reply" in body and _bare(theirs) == _bare(ours))
+
+
+def is_doubtful(post: Json, plan: Json) -> bool:
+    """Return whether a listed post with media may be ours: X has given no key for our uploads."""
+    return "media" in plan["body"] and not plan["keys"] and bool(_media_keys(post))
+
+
+def _media_keys(post: Json) -> list[Any]:
+    keys = to_record(post.get("attachments")).get("media_keys")
+    return keys if isinstance(keys, list) else []
 
 
 def _expected_references(body: Json) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pytest
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms.contract import Absent, ConnectorAccount, DraftMedia, Pending, Ready, Tokens
+from socialpub.platforms.contract import Absent, ConnectorAccount, DraftMedia, Pending, Ready, Tokens, Unknown
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.server import SimulatorThread
@@ -78,6 +78,18 @@ def test_every_kind_of_media_becomes_public_and_is_found_again(line: Line) -> No
     assert line.posted() == [("post", "", 1), ("post", "film", 1), ("post", "two", 2)]
     first, second, _ = line.simulator.lab.ledger.entries("twitter")
     assert (first.media[0].alt, second.media[0].size) == ("a cat", (line.folder / "v.mp4").stat().st_size)
+
+
+@pytest.mark.parametrize("named", [0, 1])
+def test_a_post_is_never_absent_where_x_gave_no_keys_of_media(line: Line, named: int) -> None:
+    """X's description requires the id of an upload alone."""
+    plan, since = line.prepared(line.draft("two", line.item(), line.item())), line.clock.now_ms()
+    plan["keys"] = plan["keys"][1 : 1 + named]
+    assert isinstance(line.settle(plan, since), Absent)
+    post = line.send(plan)
+    assert line.settle(plan, since) == (post if named else Unknown({"alike": [post.remote_id]}))
+    line.up = replace(line.up, bound={post.remote_id})
+    assert isinstance(line.settle(plan, since), Absent)
 
 
 def test_a_long_text_of_a_subscriber_is_found_by_its_note(line: Line) -> None:
