@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
-from socialpub.platforms.kit.api_errors import find_status, to_id, to_record, to_text
+from socialpub.platforms.kit.api_errors import find_status, to_id, to_record, to_records, to_text
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
 from socialpub.platforms.linkedin.api import (
     build_auth_header,
@@ -120,7 +120,7 @@ def _open_upload(up: Upstream, kind: str, asked: Json) -> Json:
     reply = call(up, "begin", "POST", kind, params={"action": "initializeUpload"}, json=body)
     known = to_record(reply.record().get("value"))
     parts = known.get("uploadInstructions")
-    whole = isinstance(parts, list) and parts if kind == "videos" else known.get("uploadUrl")
+    whole = to_records(parts) == parts and parts if kind == "videos" else known.get("uploadUrl")
     if not whole or not to_id(known.get(kind[:-1])).startswith(f"urn:li:{kind[:-1]}:"):
         raise build_unusable_error(up, "begin", reply)
     return known

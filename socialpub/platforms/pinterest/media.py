@@ -16,7 +16,7 @@ from pathlib import Path
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
-from socialpub.platforms.kit.api_errors import to_id, to_text
+from socialpub.platforms.kit.api_errors import to_address, to_id, to_text
 from socialpub.platforms.kit.uploads import build_form, whole_file
 from socialpub.platforms.pinterest.api import build_rule_error, build_unusable_error, call
 
@@ -126,7 +126,7 @@ def _open_upload(up: Upstream) -> Json:
         ) from error
     found = reply.record()
     form = found.get("upload_parameters")
-    if not (to_id(found.get("media_id")) and to_text(found.get("upload_url")) and isinstance(form, dict)):
+    if not (to_id(found.get("media_id")) and to_address(found.get("upload_url")) and isinstance(form, dict)):
         raise build_rule_error(
             up, "media.register_failed", Outcome.NOT_SENT, build_unusable_error(up, "register", reply).message
         )

@@ -90,9 +90,11 @@ class LiveConnector:
         assert len(self.posted()) == effect
 
 
-def connect_alice(name: str, simulator: SimulatorThread, client: outbound.HttpClient) -> Upstream:
+def connect_alice(
+    name: str, simulator: SimulatorThread, client: outbound.HttpClient, handle: str = "alice"
+) -> Upstream:
     """A line to a new account."""
-    made = simulator.lab.add_account(name, handle="alice", displayName="Alice")
+    made = simulator.lab.add_account(name, handle=handle, displayName="Alice")
     account = ConnectorAccount(made["platformAccountId"], made["displayName"], made["extra"])
     tokens = Tokens(made["accessToken"], made["refreshToken"])
     return Upstream(client, client, make_site(name, simulator), account, tokens)
