@@ -125,7 +125,7 @@ def _list_recent(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
     params = {"q": "author", "author": up.account.platform_account_id, "sortBy": "LAST_MODIFIED"}
     found: list[Json] = []
     for elements in _list_pages(up, "look", "posts", params, _PAGE, _PAGES_MAX):
-        if elements is None:
+        if elements is None or any(_created_ms(post) < 0 for post in elements):  # one without a time may be ours
             return found, False
         found += [post for post in elements if _created_ms(post) >= since_ms]
         # Changed before then implies created before then.

@@ -313,18 +313,16 @@ def list_recent(graph: GraphApi, up: Upstream, edge: str, fields: str, time_fiel
         posts = reply.record().get("data")
         if not isinstance(posts, list):
             raise graph.build_unusable(up, "settle", reply)
-        young = [post for post in to_records(posts) if _is_young(post.get(time_field), since_ms)]
+        times = [(parse_time_ms(post.get(time_field)), post) for post in to_records(posts)]
+        young = [post for at, post in times if at is not None and at >= since_ms - SKEW_MS]
+        if any(at is None for at, _ in times):  # one of them may be ours
+            raise graph.build_unusable(up, "settle", reply)
         found += young
         after = find_cursor(reply.record())
         if not after or len(young) < len(posts):
             return GraphPostList(tuple(found), True)
         params = params | {"after": after}
     return GraphPostList(tuple(found), False)
-
-
-def _is_young(time: object, since_ms: int) -> bool:
-    at = parse_time_ms(time)
-    return at is not None and at >= since_ms - SKEW_MS
 
 
 def find_cursor(body: Json) -> str:

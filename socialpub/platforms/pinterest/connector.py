@@ -127,7 +127,10 @@ def _list_recent(up: Upstream, pin: Json, since_ms: int) -> tuple[list[Json], bo
     for page in list_pages(up, "look", path, {"page_size": str(_PAGE)}, _PAGES_MAX):
         if page is None:
             return found, False
-        young = [pin for pin in page if _created_ms(pin) >= since_ms - _SKEW_MS]
+        times = [_created_ms(pin) for pin in page]
+        if None in times:  # one of them may be ours
+            return found, False
+        young = [pin for pin, at in zip(page, times, strict=True) if at is not None and at >= since_ms - _SKEW_MS]
         found += young
         if page and not young:
             break
@@ -145,12 +148,12 @@ def _is_ours(up: Upstream, plan: Json, pin: Json) -> bool:
     )
 
 
-def _created_ms(pin: Json) -> int:
-    """Parse the creation time; -1 if unreadable. Without a zone it is UTC."""
+def _created_ms(pin: Json) -> int | None:
+    """Parse the creation time; None if unreadable. Without a zone it is UTC."""
     try:
         at = datetime.fromisoformat(to_text(pin.get("created_at")))
     except ValueError:
-        return -1
+        return None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

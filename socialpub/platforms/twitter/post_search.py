@@ -82,7 +82,12 @@ def _filter_recent(up: Upstream, reply: UpstreamResponse, since_ms: int) -> Iter
         return
     if not isinstance(data, list):
         raise build_unusable_error(up, "settle", reply)
-    yield from (post for post in to_records(data) if _created_ms(post) >= since_ms)
+    for post in to_records(data):
+        created = _created_ms(post)
+        if created is None:  # it may be ours
+            raise build_unusable_error(up, "settle", reply)
+        if created >= since_ms:
+            yield post
 
 
 def _next(reply: UpstreamResponse) -> str:
@@ -90,12 +95,12 @@ def _next(reply: UpstreamResponse) -> str:
     return token if isinstance(token, str) else ""
 
 
-def _created_ms(post: Json) -> int:
-    """Parse the creation time in milliseconds; 0 if unreadable."""
+def _created_ms(post: Json) -> int | None:
+    """Parse the creation time in milliseconds; None if unreadable."""
     try:
         return int(datetime.fromisoformat(str(post.get("created_at"))).timestamp() * 1000)
     except ValueError:
-        return 0
+        return None
 
 
 # --- Match -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UnreadReason, UpstreamResponse
 from socialpub.platforms import CONNECTORS
 from socialpub.platforms.contract import ConnectorAccount, Tokens, Unknown, Upstream
-from tests.support.platforms.scripted_upstream import NOW, FakeTransport
+from tests.support.platforms.scripted_upstream import NOW, FakeTransport, make_response
 
 SITE = {"client_id": "app-1", "client_secret": "app-secret-1"}
 ACCOUNTS = {"bluesky": "did:plc:alice", "linkedin": "urn:li:organization:1"}
@@ -64,6 +64,29 @@ def test_a_list_that_was_not_read_is_no_proof(
         found = (error.code, error.outcome)
     unknown = isinstance(found, Unknown) and not found.final
     assert unknown or found == ("platform_unavailable", Outcome.NOT_SENT)
+
+
+TIMES = {"facebook": "created_time", "linkedin": "createdAt", "pinterest": "created_at", "twitter": "created_at"}
+OURS: dict[str, dict[str, Any]] = {
+    "facebook": {"id": "1_1", "message": "x"},
+    "linkedin": {"id": "urn:li:share:1", **SENDS["linkedin"]["body"]},
+    "pinterest": {"id": "1", "description": "x", "is_owner": True},
+    "twitter": {"id": "1", "text": "x"},
+}
+LISTS = {"facebook": "data", "linkedin": "elements", "pinterest": "items", "twitter": "data"}
+UNREADABLE_TIMES = (None, "", "yesterday", [], {}, True, -1)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_post_without_a_readable_time_is_no_proof(name: str) -> None:
+    posts = [OURS[name], *({**OURS[name], TIMES[name]: time} for time in UNREADABLE_TIMES)]
+    for post in posts:
+        page = {LISTS[name]: [post], "paging": {"total": 1}, "meta": {"result_count": 1}}
+        up = line(name, make_response(200, page))
+        try:
+            assert isinstance(CONNECTORS[name].settle(up, SENDS[name], NOW), Unknown), post
+        except ApiError as error:
+            assert error.code == "platform_unavailable"
 
 
 @pytest.mark.parametrize("body", BODIES)

@@ -422,7 +422,6 @@ def test_an_empty_list_and_one_without_ours_are_absent() -> None:
 
 OTHERS = [
     OURS | {"created_at": "2026-11-20T09:08:08.000Z"},
-    OURS | {"created_at": "never"},
     OURS | {"id": "1"},
     OURS | {"attachments": {"media_keys": ["3_71"]}},
     OURS | {"referenced_posts": [{"type": "replied_to", "id": "77"}]},
