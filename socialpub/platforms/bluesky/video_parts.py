@@ -18,6 +18,7 @@ from socialpub.platforms.bluesky.xrpc import (
 )
 from socialpub.platforms.contract import DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.contract.bounds import is_id
+from socialpub.platforms.kit.api_errors import to_record
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
 
 PARTS_MAX = 10_000
@@ -61,10 +62,9 @@ def upload(up: Upstream, item: DraftMedia, name: str, token: str, state: PartUpl
             state = replace(state, done=state.done + 1, misses=0)
         return _finish(up, token, state)
     except ApiError as error:
+        over = to_record(to_record(error.platform_response).get("body")).get("error") in _OVER
         if error.code != "platform_unavailable" or state.misses >= MISSES_MAX:
-            raise
-        said = error.platform_response or {}
-        over = isinstance(said.get("body"), dict) and said["body"].get("error") in _OVER
+            raise replace(error, prepare_again=over) from error
         kept = PartUpload() if over else state
         return Pending({"parts": asdict(replace(kept, misses=state.misses + 1))}, error.retry_after or MISS_WAIT)
 

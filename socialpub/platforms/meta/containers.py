@@ -16,7 +16,7 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
-from socialpub.platforms.kit.api_errors import to_address, to_count, to_record, to_text
+from socialpub.platforms.kit.api_errors import find_status, to_address, to_count, to_record, to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.platforms.meta.graph import AUTH, GraphApi, find_edge, list_data, list_recent, normalize
 
@@ -208,8 +208,10 @@ class _PrepareStep:
         try:
             reply = fetch_status(self.flow, self.up, container)
         except ApiError as error:
-            if error.code == AUTH or self.state.misses >= MISSES_MAX:
+            if error.code == AUTH:
                 raise
+            if self.state.misses >= MISSES_MAX:  # a container that is gone is not found again
+                raise replace(error, prepare_again=find_status(error) in (400, 404)) from error
             return replace(self.state, misses=self.state.misses + 1).later(MISS_WAIT)
         status = to_text(reply.record().get(self.flow.status))
         return self._handle_failure(reply, status) if status in ("ERROR", "EXPIRED") else status

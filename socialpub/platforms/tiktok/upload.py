@@ -90,7 +90,7 @@ def _send_chunk(up: Upstream, item: DraftMedia, state: TiktokUpload) -> TiktokUp
         return replace(state, sent=end, misses=0)
     error = build_error(up, "upload", reply)
     if reply.status_code in _GONE:
-        return _wait_after_error(replace(state, gone=True), error)
+        return replace(state, gone=True, unsure=True).missed()  # however often it failed before
     if reply.status_code == 416 or reply.status_code >= 500 or error.outcome is Outcome.THROTTLED:
         return _wait_after_error(state, error)
     raise error
@@ -144,7 +144,7 @@ def _reopen(up: Upstream, state: TiktokUpload, *, safe: bool) -> Pending:
     """Open another upload, once. `safe`: this one lacks bytes and never becomes a draft."""
     if not safe or state.rebuilt:
         found = "The address for the upload is over."
-        raise build_rule_error(up, "upload.chunk_failed", Outcome.NOT_SENT, found)
+        raise replace(build_rule_error(up, "upload.chunk_failed", Outcome.NOT_SENT, found), prepare_again=safe)
     return TiktokUpload(rebuilt=state.rebuilt + 1).later(MISS_WAIT)
 
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from socialpub.base import http as outbound
+from tests.support.platforms.post_kinds import serving_media
 
 
 @pytest.fixture
 def client() -> Iterator[outbound.HttpClient]:
     with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http_client:
         yield http_client
+
+
+@pytest.fixture(scope="module")
+def served_media(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a web server with an image and a video, and its folder."""
+    with serving_media(tmp_path_factory.mktemp("media")) as served:
+        yield served
