@@ -13,6 +13,7 @@ import pytest
 
 from socialpub.domain.posts import sheet_import
 from socialpub.store.schema.models import Post
+from socialpub.web.dashboard import imports
 from tests.support.app_server import ApiClient, AppServer, Person, unchanged
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, XSS, follow_notice, send_form
@@ -119,15 +120,17 @@ def test_an_edited_post_is_not_imported_again(server: AppServer, alice: Person, 
         (b"PK\x03\x04" + bytes(100), "workbook"),
         (b"account,text\n" + b"a,b\n" * (sheet_import.ROWS_MAX + 1), "more than 200 rows"),
         (b"x" * (sheet_import.FILE_MAX + 1), "larger than 256 KiB"),
+        (b"x" * imports.UPLOAD_MAX, "larger than 256 KiB"),
     ],
-    ids=["empty", "header", "workbook", "rows", "bytes"],
+    ids=["empty", "header", "workbook", "rows", "bytes", "more than is read"],
 )
 def test_a_file_that_is_no_list_of_posts_is_refused(
     server: AppServer, alice: Person, browser: ApiClient, raw: bytes, said: str
 ) -> None:
     with unchanged(server):
         page = check(browser, raw)
-        assert (page.status_code, said in page.text) == (400, True), page.text
+        assert page.status_code == (413 if len(raw) >= imports.UPLOAD_MAX else 400)
+        assert (said in page.text, 'action="/import/check"' in page.text) == (True, True), page.text
         form = send_form(browser, "/import", file=base64.b64encode(raw).decode())
         assert (form.status_code, said in form.text) == (400, True)
 

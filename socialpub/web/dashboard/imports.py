@@ -33,16 +33,28 @@ async def show_form(call: RequestContext) -> HandlerResponse:
     return await _page(call)
 
 
-async def receive(call: RequestContext) -> tuple[dict[str, str], bytes]:
-    """Read the form with its file. Raises ApiError `unauthorized` before that."""
+async def receive(call: RequestContext) -> tuple[dict[str, str], bytes] | ApiError:
+    """Read the form with its file, or return that it is too large.
+
+    Raises ApiError `unauthorized` before that.
+    """
     actions.authorize(call.scope)
     forms.check_origin(call)
-    body = await request_body.read_body(call.request, UPLOAD_MAX)
+    try:
+        body = await request_body.read_body(call.request, UPLOAD_MAX)
+    except ApiError as error:
+        if error.rule != "http.body_size":
+            raise
+        request_body.limit_unread_body(call.request)
+        message = f"The file is larger than {sheet_import.FILE_MAX // 1024} KiB. Split it."
+        return ApiError(error.code, message, remediation="", status=error.status)
     return parse_small_form(call.request.headers.get("content-type", ""), body)
 
 
 async def check(call: RequestContext) -> HandlerResponse:
     """POST /import/check: the file's rows, and what is wrong with them. Nothing is written."""
+    if isinstance(call.received, ApiError):
+        return await _refuse(call, call.received)
     fields, raw = call.received
     forms.check_csrf(call, fields, call.scope.csrf)
     return await _preview(call, raw)
