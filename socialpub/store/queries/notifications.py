@@ -1,6 +1,6 @@
 """Notifications as an outbox, one per cause and window of time."""
 
-from socialpub.store.queries.webhooks import select_within
+from socialpub.store.queries.webhooks import select_of_scope
 
 # The latest notification of a cause on a channel: further events may join it.
 FIND_NEWEST = """
@@ -79,7 +79,6 @@ PAGE = f"""
         AND (?4 IS NULL OR n.profile = ?4) AND (?5 IS NULL OR n.channel = ?5) AND n.created_at >= ?6
         AND (?7 = '[]' OR n.type IN (SELECT value FROM json_each(?7)))
         AND (?8 = '[]' OR n.status IN (SELECT value FROM json_each(?8)))
-        AND (?9 IS NULL OR n.channel IN (SELECT id FROM notification_channel WHERE profile = ?9))
-        AND (?10 IS NULL OR n.channel IN (SELECT id FROM notification_channel WHERE {select_within("?10")}))
+        AND (coalesce(?9, ?10) IS NULL OR n.channel IN ({select_of_scope("notification_channel", "?9", "?10")}))
     ORDER BY n.number DESC LIMIT ?11
 """

@@ -12,6 +12,14 @@ def select_within(accounts: str) -> str:
     return f"accounts IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_each(accounts) WHERE value NOT IN ({listed}))"
 
 
+def select_of_scope(receivers: str, profile: str, accounts: str) -> str:
+    """Return the subquery of the receivers that a key of a profile and of accounts may see (null: any)."""
+    return f"""
+    SELECT id FROM {receivers}
+    WHERE ({profile} IS NULL OR profile = {profile}) AND ({accounts} IS NULL OR {select_within(accounts)})
+"""
+
+
 def select_receivers(organization: str) -> str:
     """Return the subquery of the active endpoints and channels of an organization."""
     return f"""
@@ -120,15 +128,15 @@ PAGE = f"""
         AND (?4 IS NULL OR d.profile = ?4) AND (?5 IS NULL OR d.endpoint = ?5) AND d.created_at >= ?6
         AND (?7 = '[]' OR d.type IN (SELECT value FROM json_each(?7)))
         AND (?8 = '[]' OR d.status IN (SELECT value FROM json_each(?8)))
-        AND (?9 IS NULL OR d.endpoint IN (SELECT id FROM webhook_endpoint WHERE {select_within("?9")}))
-    ORDER BY d.number DESC LIMIT ?10
+        AND (coalesce(?9, ?10) IS NULL OR d.endpoint IN ({select_of_scope("webhook_endpoint", "?9", "?10")}))
+    ORDER BY d.number DESC LIMIT ?11
 """
 FIND_DELIVERY = f"""
     SELECT event.number, event.created_at, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
         d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at, {FULL_DATA}
     FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.number = event.post
     WHERE d.id = ?1 AND d.organization = ?2 AND (?3 IS NULL OR d.profile = ?3)
-        AND (?4 IS NULL OR d.endpoint IN (SELECT id FROM webhook_endpoint WHERE {select_within("?4")}))
+        AND (coalesce(?3, ?4) IS NULL OR d.endpoint IN ({select_of_scope("webhook_endpoint", "?3", "?4")}))
 """
 FIND_ATTEMPTS = """
     SELECT id, started_at, duration_ms, status_code, error, response_body FROM webhook_attempt

@@ -12,6 +12,7 @@ from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.support.app_server import AppServer, error_of, sleep_briefly, unchanged
 from tests.support.ports import unused_address
+from tests.support.publishing_state import publish_post
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_endpoints import (
     DELIVERIES,
@@ -399,6 +400,20 @@ def test_a_profiles_key_has_endpoints_of_its_own(world: RequestCast, sink: Webho
         for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/rotate-secret")):
             answer = person.api.request(method, f"{ENDPOINTS}/{other['id']}{tail}")
             assert answer.status_code == 404, (method, tail)
+
+
+def test_a_profiles_key_sees_the_deliveries_of_its_own_endpoints(world: RequestCast, sink: WebhookReceiver) -> None:
+    register_endpoint(world.alice, sink.url)
+    own = register_endpoint(world.bob, sink.url)["id"]
+    publish_post(world.bob)
+    rows = wait_for_deliveries(world.server, world.alice, 4, "succeeded")
+    assert {row["endpointId"] for row in list_deliveries(world.bob)} == {own}
+    for row in rows:
+        expected = 200 if row["endpointId"] == own else 404
+        assert world.bob.api.get(f"{DELIVERIES}/{row['id']}").status_code == expected
+        answer = world.bob.api.post(f"{DELIVERIES}/{row['id']}/redeliver")
+        assert answer.is_success == (expected == 200)
+    assert {row["endpointId"] for row in list_deliveries(world.alice, profileId=world.bob.profile)} > {own}
 
 
 # --- Samples -------------------------------------------------------------------------------------------------------

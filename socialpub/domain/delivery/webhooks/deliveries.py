@@ -54,7 +54,8 @@ def load_page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> Deli
 
     def load(before: int, reach: int) -> list[_DeliveryRow]:
         wanted = (scope.organization, before, reach, profile, query.endpoint_id, query.since or 0, types, states)
-        rows = sql.fetch_all(statements.PAGE, (*wanted, scope.account_list, query.limit + 1))
+        limits = (scope.profile, scope.account_list, query.limit + 1)
+        rows = sql.fetch_all(statements.PAGE, (*wanted, *limits))
         return [_build_row(scope.organization, *row) for row in rows]
 
     page, cursor = cursors.load_log_page(service, LISTING, scope.organization, query, statements.FIND_PAGE_REACH, load)
