@@ -73,6 +73,7 @@ FIND_ENDPOINT = """
     SELECT id, organization, url, secret, previous_secret, previous_until FROM webhook_endpoint
     WHERE id = ? AND active AND deleted_at IS NULL
 """
+FIND_URL = "SELECT url FROM webhook_endpoint WHERE id = ?"
 
 # The results of attempts for one endpoint: deliveries, attempts, and the endpoint's status.
 # From a JSON list of [number, status, next attempt, status code, error, attempts].

@@ -31,9 +31,20 @@ log = logging.getLogger("socialpub.notifications")
 SERIAL_GROUP = "channel"  # one message after another per channel
 
 
-class DueNotification(NamedTuple):
-    """Due message, in the column order of `statements.FIND_DUE`."""
+@dataclass(frozen=True)
+class NotificationTarget:
+    """Channel with its decrypted target."""
 
+    id: str
+    organization: str
+    kind: str
+    secret: Mapping[str, Any]
+
+
+class DueNotification(NamedTuple):
+    """Due message, in the column order of `statements.FIND_DUE` after its target."""
+
+    to: NotificationTarget
     number: int
     id: str
     type: str
@@ -43,16 +54,6 @@ class DueNotification(NamedTuple):
     attempts: int
     created_at: int
     name: str | None
-
-
-@dataclass(frozen=True)
-class NotificationTarget:
-    """Channel with its decrypted target."""
-
-    id: str
-    organization: str
-    kind: str
-    secret: Mapping[str, Any]
 
 
 def decrypt_target(service: AppContext, channel: str, organization: str, kind: str, sealed: str) -> NotificationTarget:
@@ -100,18 +101,18 @@ class NotificationOutbox:
             return DueTasks()
         to = decrypt_target(service, *row)
         wanted = (receiver, now, PAUSED_TYPE if is_paused else None, limit, sql.dump_json(list(excluded)))
-        due = [DueNotification(*found) for found in sql.fetch_all(statements.FIND_DUE, wanted)]
+        due = [DueNotification(to, *found) for found in sql.fetch_all(statements.FIND_DUE, wanted)]
         next_at = sql.fetch_value(statements.FIND_NEXT_DUE_OF_CHANNEL, (receiver, now))
-        return DueTasks(get_share_key(service, to), [_build_task(service, to, each) for each in due], next_at)
+        return DueTasks(get_share_key(service, to), [_build_task(service, each) for each in due], next_at)
 
     def record(
         self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
     ) -> list[int | None]:
         """Implement `Outbox`."""
-        return [_record_attempt(service, tx, receiver, task.data, attempt) for task, attempt in calls]
+        return [_record_attempt(service, tx, task.data, attempt) for task, attempt in calls]
 
 
-def _build_task(service: AppContext, to: NotificationTarget, due: DueNotification) -> DeliveryTask:
+def _build_task(service: AppContext, due: DueNotification) -> DeliveryTask:
     context = message_texts.MessageContext(
         due.type, sql.load_json(due.data), due.name, due.times, bool(due.follows), due.created_at
     )
@@ -119,14 +120,18 @@ def _build_task(service: AppContext, to: NotificationTarget, due: DueNotificatio
         due.number,
         due.id,
         SERIAL_GROUP,
-        lambda: send(service, to, message_texts.compose(context, service.base_url), due.id),
+        lambda: send(service, due.to, message_texts.compose(context, service.base_url), due.id),
         due,
     )
 
 
-def _record_attempt(service: AppContext, tx: Tx, to: str, due: DueNotification, attempt: OutboundAttempt) -> int | None:
-    """Record an attempt on message and channel; return the time of the next one."""
-    now, next_at = service.now_ms, compute_retry_at(service, due.attempts, attempt)
+def _record_attempt(service: AppContext, tx: Tx, due: DueNotification, attempt: OutboundAttempt) -> int | None:
+    """Record an attempt on message and channel; return the time of the next one.
+
+    After a failure at an earlier target, the message goes to the present one, which has not failed.
+    """
+    now, to, is_moved = service.now_ms, due.to.id, attempt.error is not None and _is_moved(service, due.to)
+    next_at = now if is_moved else compute_retry_at(service, due.attempts, attempt)
     state = get_status(attempt, next_at)
     tx.after_commit(lambda: log_attempt("notification", due.id, due.type, to, attempt, next_at))
     sql.update(statements.RECORD_ATTEMPT, (state, next_at, attempt.status, attempt.error, now, due.number))
@@ -135,7 +140,15 @@ def _record_attempt(service: AppContext, tx: Tx, to: str, due: DueNotification, 
     if attempt.error is None:
         sql.update(statements.RECORD_SUCCESS, (now, to))
         return None
+    if is_moved:
+        return next_at
     active = sql.fetch_value(statements.RECORD_FAILURE, (attempt.error, now, now - DISABLE_AFTER_MS, to))
     if active == 0:
         log.warning("notification channel %s is disabled: every message has failed for 5 days", to)
     return next_at
+
+
+def _is_moved(service: AppContext, called: NotificationTarget) -> bool:
+    """Return whether the channel leads elsewhere by now."""
+    row = sql.fetch_one(statements.FIND_CHANNEL, (called.id,))
+    return row is not None and decrypt_target(service, *row) != called

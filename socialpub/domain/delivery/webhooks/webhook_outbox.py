@@ -40,8 +40,9 @@ SIGNATURE_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 class DueDelivery(NamedTuple):
-    """Due delivery with its event."""
+    """Due delivery with its event. `url`: the address of the call."""
 
+    url: str
     number: int
     id: str
     type: str
@@ -182,7 +183,7 @@ class WebhookOutbox:
         due = sql.fetch_value(statements.FIND_DUE, (receiver, now, limit, sql.dump_json(list(excluded))))
         return DueTasks(
             to.share,
-            [_build_task(service, to, DueDelivery(*each)) for each in sql.load_json(due)],
+            [_build_task(service, to, DueDelivery(to.url, *each)) for each in sql.load_json(due)],
             sql.fetch_value(statements.FIND_NEXT_DUE_OF_ENDPOINT, (receiver, now)),
         )
 
@@ -190,8 +191,8 @@ class WebhookOutbox:
         self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
     ) -> list[int | None]:
         """Implement `Outbox` with few statements, independent of the number of calls."""
-        now = service.now_ms
-        results = [_finish_delivery(service, task.data, attempt) for task, attempt in calls]
+        now, url = service.now_ms, sql.fetch_value(statements.FIND_URL, (receiver,))
+        results = [_finish_delivery(service, task.data, attempt, url) for task, attempt in calls]
         sql.update(statements.RECORD_RESULTS, (now, sql.dump_json([result.state_row for result in results])))
         sql.update(
             statements.INSERT_ATTEMPTS, (sql.dump_json([row for result in results for row in result.attempt_rows]),)
@@ -201,7 +202,8 @@ class WebhookOutbox:
                 sql.update(statements.SET_RESPONSE_BODY, (attempt.response, attempt.id))
         if any(result.next_at is not None for result in results):
             endpoints.end_deliveries_if_deleted(tx, receiver, now)  # it may have been deleted during the calls
-        _update_endpoint(service, tx, receiver, [attempt for _, attempt in calls], now)
+        here = [attempt for task, attempt in calls if task.data.url == url]
+        _update_endpoint(service, tx, receiver, here, now)
         tx.after_commit(lambda: _log_attempts(receiver, results))
         return [result.next_at for result in results]
 
@@ -247,8 +249,10 @@ def _build_task(service: AppContext, to: EndpointTarget, due: DueDelivery) -> De
     )
 
 
-def _finish_delivery(service: AppContext, due: DueDelivery, attempt: OutboundAttempt) -> _FinishedDelivery:
-    next_at = compute_retry_at(service, due.tries, attempt)
+def _finish_delivery(service: AppContext, due: DueDelivery, attempt: OutboundAttempt, url: str) -> _FinishedDelivery:
+    """Return the end of a call to an endpoint that is at `url` now: after a failure elsewhere it is called there."""
+    is_moved = attempt.error is not None and due.url != url
+    next_at = service.now_ms if is_moved else compute_retry_at(service, due.tries, attempt)
     return _FinishedDelivery(due, attempt, get_status(attempt, next_at), next_at)
 
 
