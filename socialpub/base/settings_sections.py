@@ -246,7 +246,7 @@ class RetentionSettings(SettingsSection):
     """How long the audit log is kept: who did what, when and from where."""
     events: Duration = Field(parse_duration("90d"), ge=parse_duration("1d"))
     """How long events and their webhook deliveries are kept, for `GET /v1/events` and redelivery. Events of unfinished
-    posts and pending deliveries stay.
+    posts and deliveries that wait for an active endpoint stay.
     """
     notifications: Duration = Field(parse_duration("90d"), ge=parse_duration("2d"))
     """How long notifications are kept. Pending notifications stay."""

@@ -129,7 +129,7 @@ FIND_INTENT_RANGE = select_range("intent", "intent_at")
 FIND_ATTEMPT_RANGE = select_range("attempt", "started_at")
 FIND_NOTIFICATION_RANGE = select_range("notification", "created_at")
 _IS_EXPIRED_DELIVERY = """event > ?1 AND event <= ?2 AND created_at < ?3
-    AND (status <> 'pending' OR endpoint IN (SELECT id FROM webhook_endpoint WHERE deleted_at IS NOT NULL))"""
+    AND (status <> 'pending' OR endpoint IN (SELECT id FROM webhook_endpoint WHERE NOT active))"""
 DELETE_WEBHOOK_ATTEMPTS = (
     f"DELETE FROM webhook_attempt WHERE delivery IN (SELECT number FROM webhook_delivery WHERE {_IS_EXPIRED_DELIVERY})"
 )
@@ -144,9 +144,7 @@ DELETE_EVENTS = f"""
 DELETE_NOTIFICATIONS = """
     DELETE FROM notification
     WHERE number > ?1 AND number <= ?2 AND created_at < ?3
-    AND (status <> 'pending' OR channel IN (
-        SELECT id FROM notification_channel WHERE deleted_at IS NOT NULL OR NOT active
-    ))
+    AND (status <> 'pending' OR channel IN (SELECT id FROM notification_channel WHERE NOT active))
 """
 DELETE_INTENTS = """
     DELETE FROM intent

@@ -79,6 +79,20 @@ def test_what_a_deleted_endpoint_never_got_goes_too(server: AppServer, alice: Pe
     assert len(server.rows(Event)) == 1
 
 
+def test_what_an_endpoint_that_is_off_never_got_goes_too(server: AppServer, alice: Person, sink: WebhookReceiver) -> None:
+    sink.answer = lambda got: 503
+    endpoint = register_endpoint(alice, sink.url, events=["post.validated"])["id"]
+    publish_post(alice)
+    while not server.rows(WebhookAttempt):
+        sleep_briefly()
+    assert alice.api.patch(f"{ENDPOINTS}/{endpoint}", json={"active": False}).is_success
+    forget(server, 9)
+    assert len(server.rows(WebhookDelivery)) == 1
+    forget(server, 11)
+    assert (server.rows(WebhookAttempt), server.rows(WebhookDelivery)) == ([], [])
+    assert len(server.rows(Event)) == 1
+
+
 def test_a_cursor_of_before_reads_on_and_the_next_event_has_a_new_number(
     server: AppServer, alice: Person, sink: WebhookReceiver
 ) -> None:
