@@ -277,7 +277,7 @@ class PostsQuery(PostFilterQuery):
 class BatchesQuery(PostFilterQuery):
     """Query of GET /v1/batches: batches with at least one such post."""
 
-    limit: Annotated[int, Field(ge=1, le=100)] = 50
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Batches per page."""
     order: ClassVar[PostsOrder] = "createdAt"
 

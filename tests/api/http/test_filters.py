@@ -8,6 +8,7 @@ import pytest
 
 from socialpub.store.schema.models import Account
 from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person, error_of, unchanged
+from tests.support.openapi_document import DOCUMENT
 from tests.support.openapi_judge import sign_in
 from tests.support.request_cast import RequestCast
 from tests.support.resource_requests import RESOURCE_REQUESTS, ResourceRequest
@@ -88,6 +89,19 @@ def test_an_empty_filter_is_refused_by_name(subtests: pytest.Subtests, alice: Pe
 def test_an_empty_cursor_is_as_if_absent(alice: Person, path: str) -> None:
     answer = alice.api.get(f"{path}?cursor=&limit=1")
     assert (answer.status_code, answer.json()["nextCursor"]) == (200, None)
+
+
+def test_every_paged_list_takes_pages_of_1_to_200(subtests: pytest.Subtests, alice: Person) -> None:
+    paths = [path for path, operations in DOCUMENT["paths"].items() if has_limit(operations.get("get", {}))]
+    assert len(paths) >= 7, paths
+    for path in paths:
+        with subtests.test(path=path):
+            statuses = [alice.api.get(path, params={"limit": limit}).status_code for limit in (0, 1, 200, 201)]
+            assert statuses == [400, 200, 200, 400]
+
+
+def has_limit(operation: dict[str, Any]) -> bool:
+    return any(parameter.get("name") == "limit" for parameter in operation.get("parameters", ()))
 
 
 # --- One resource ----------------------------------------------------------------------------------------------------
