@@ -137,7 +137,7 @@ FIND_DELIVERY = f"""
         d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at, {FULL_DATA}
     FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.number = event.post
     WHERE d.id = ?1 AND d.organization = ?2 AND (?3 IS NULL OR d.profile = ?3)
-        AND (coalesce(?3, ?4) IS NULL OR d.endpoint IN ({select_of_scope("webhook_endpoint", "?3", "?4")}))
+        AND (coalesce(?4, ?5) IS NULL OR d.endpoint IN ({select_of_scope("webhook_endpoint", "?4", "?5")}))
 """
 FIND_ATTEMPTS = """
     SELECT id, started_at, duration_ms, status_code, error, response_body FROM webhook_attempt

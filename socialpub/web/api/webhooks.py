@@ -292,9 +292,8 @@ READ_DELIVERY = Operation(
 
 async def read_delivery(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-deliveries/{id}."""
-    return HandlerResponse(
-        await call.service.read(lambda: records.load_detail(call.profile_scope, call.path_value("delivery_id")))
-    )
+    delivery, profile = call.path_value("delivery_id"), call.query(ProfileQuery).profile_id
+    return HandlerResponse(await call.service.read(lambda: records.load_detail(call.scope, delivery, profile)))
 
 
 PENDING: DeliveryBody = {**DELIVERY_ROW, "status": "pending", "nextAttemptAt": DONE, "updatedAt": DONE}
@@ -311,4 +310,10 @@ REDELIVER = Operation(
 
 async def redeliver(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-deliveries/{id}/redeliver."""
-    return await commit_without_body(call, lambda: bind(call.actor, records.redeliver, call.path_value("delivery_id")))
+    delivery = call.path_value("delivery_id")
+
+    def choose() -> BoundAction:
+        who, profile = call.actor._replace(scope=call.scope), call.query(ProfileQuery).profile_id
+        return bind(who, records.redeliver, delivery, profile)
+
+    return await commit_without_body(call, choose)

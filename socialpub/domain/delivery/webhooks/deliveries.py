@@ -62,28 +62,28 @@ def load_page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> Deli
     return {"data": [_to_body(row) for row in page], "nextCursor": cursor}
 
 
-def load_detail(scope: Scope, delivery: str) -> DeliveryDetail:
-    """Load a delivery with its event and attempts. Raises ApiError `not_found`."""
-    row, event = _load_row(scope, delivery)
+def load_detail(scope: Scope, delivery: str, profile: str | None = None) -> DeliveryDetail:
+    """Load a delivery with its event, of the profile if given, and attempts. Raises `not_found`."""
+    row, event = _load_row(scope, delivery, profile)
     attempts = [_build_attempt(*attempt) for attempt in sql.fetch_all(statements.FIND_ATTEMPTS, (row.number,))]
     return {**_to_body(row), "event": sql.load_json(event_log.build_envelope(event)), "attempts": attempts}
 
 
-def redeliver(tx: Tx, who: Actor, delivery: str) -> ActionResult:
-    """Queue a delivery again with all attempts and its event id.
+def redeliver(tx: Tx, who: Actor, delivery: str, profile: str | None = None) -> ActionResult:
+    """Queue a delivery, of the profile if given, again with all attempts and its event id.
 
     Raises ApiError `not_found`, also if its endpoint was deleted.
     """
-    row, _ = _load_row(who.scope, delivery)
+    row, _ = _load_row(who.scope, delivery, profile)
     if sql.fetch_value(statements.IS_DELETED, (row.endpoint,)):
         raise ApiError("not_found", "The webhook endpoint of this delivery was deleted.")
     sql.update(statements.RESEND, (who.service.now_ms, delivery))
     tx.after_commit(lambda: who.service.wake_deliveries([row.endpoint]))
-    return ActionResult(_to_body(_load_row(who.scope, delivery)[0]), 202)
+    return ActionResult(_to_body(_load_row(who.scope, delivery, profile)[0]), 202)
 
 
-def _load_row(scope: Scope, delivery: str) -> tuple[_DeliveryRow, event_log.EventColumns]:
-    wanted = (delivery, scope.organization, scope.profile, scope.account_list)
+def _load_row(scope: Scope, delivery: str, profile: str | None) -> tuple[_DeliveryRow, event_log.EventColumns]:
+    wanted = (delivery, scope.organization, scope.narrowed(profile), scope.profile, scope.account_list)
     found = sql.fetch_one(statements.FIND_DELIVERY, wanted)
     if found is None:
         raise ApiError("not_found", "There is no delivery with this id.")
