@@ -107,11 +107,13 @@ def build_redirect_uri(service: AppContext, platform: Platform) -> str:
 
 def choose_profile(scope: Scope, wanted: str | None) -> str:
     """Return the profile to connect in; None: the first one. Raises ApiError `not_found`."""
-    if wanted is None:
-        return str(profiles.list_bodies(scope)[0]["id"])
-    if not profiles.has_profile(scope, wanted):
-        raise ApiError("not_found", "There is no profile with this id.")
-    return wanted
+    if wanted is not None:
+        profiles.check_profile(scope, wanted)
+        return wanted
+    known = profiles.list_bodies(scope)
+    if not known:
+        raise ApiError("not_found", "The organization has no profile.", remediation="Create a profile first.")
+    return known[0]["id"]
 
 
 # --- Start ---------------------------------------------------------------------------------------------------------

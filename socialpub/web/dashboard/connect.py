@@ -35,7 +35,7 @@ async def show_form(call: RequestContext) -> HandlerResponse:
         session = await call.service.read(lambda: dashboard_session.load_current(call.scope))
         if session.profile is None and len(session.profiles) > 1:
             return redirect("/accounts#connect")
-        args["profileId"] = (session.profile or session.profiles[0])["id"]
+        args["profileId"] = await call.service.read(lambda: connect.choose_profile(session.scope, None))
     profile = args["profileId"]
     try:
         request = validation.parse_object(ConnectRequest, args)

@@ -11,9 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import AppServer, Person, error_of
 from tests.support.connect_flow import ConnectSession, open_connect_session
 from tests.support.connect_flow import sign_in as sign_in_as
+from tests.support.route_addresses import route_address
 from tests.support.sign_in import EMAIL, add_user, sign_in
 
 BACK = "/connect/threads/callback"
@@ -123,6 +125,18 @@ def test_a_profile_that_is_not_named_is_not_guessed(office: ConnectSession) -> N
     assert office.browser.post("/profile", data=chosen).status_code == 303
     assert 'id="go"' in office.browser.get("/connect/facebook").text
     assert [row["profile"] for row in office.attempts()] == [office.alice.profile, second]
+
+
+def test_without_a_profile_every_page_opens_and_nothing_connects(office: ConnectSession) -> None:
+    assert office.browser.delete(f"/v1/profiles/{office.alice.profile}").status_code == 200
+    addresses = {route_address(route.path) for route in ROUTES if route.method == "GET"}
+    found = {address: office.browser.get(address, headers=HTML).status_code for address in addresses}
+    assert {address: status for address, status in found.items() if status >= 500} == {}
+    for platform in ("bluesky", "facebook"):
+        refused = error_of(office.browser.post(f"/v1/accounts/connect/{platform}", json={}))
+        assert (refused["code"], refused["message"]) == ("not_found", "The organization has no profile.")
+        assert office.browser.get(f"/connect/{platform}", headers=HTML).status_code == 404
+    assert office.attempts() == []
 
 
 def test_a_refused_login_is_repeated_in_its_profile(office: ConnectSession) -> None:
