@@ -145,12 +145,18 @@ def test_who_cannot_be_invited(server: AppServer, owner: httpx.Client, email: st
     assert server.rows(Invitation) == []
 
 
-def test_whoever_belongs_to_another_organization_is_told_so_by_the_link(server: AppServer, owner: httpx.Client) -> None:
-    bob = server.person("Bob")
-    add_user(server, bob, CAROL, "owner")
+@pytest.mark.parametrize("is_early", [True, False], ids=["before the form", "after it"])
+def test_whoever_belongs_to_another_organization_is_told_so_by_the_link(
+    server: AppServer, owner: httpx.Client, *, is_early: bool
+) -> None:
+    bob, browser = server.person("Bob"), server.api()
     path = invite_member(owner)  # and nothing is told to whoever invites
-    refused = join_organization(server, path, "another password")
+    token = "" if is_early else csrf_of(browser.get(path))
+    add_user(server, bob, CAROL, "owner")
+    fields = {"csrf_token": token, "password": "another password"}
+    refused = browser.get(path) if is_early else browser.post(path, data=fields)
     assert (refused.status_code, "already a user" in refused.text) == (409, True)
+    assert invite_member(owner) != path
     assert sign_in(server.api(), CAROL).status_code == 303  # the password is what it was
     assert server.rows(User, email=CAROL)[0]["organization"] == bob.organization
     assert len(server.rows(Invitation)) == 1

@@ -182,7 +182,11 @@ def withdraw_invitation(tx: Tx, who: Actor, invitation: str) -> ActionResult:
 
 
 def load_invitation(service: AppContext, token: str) -> InvitationView:
-    """Load an invitation by token. Raises ApiError `not_found` if used or expired."""
+    """Load an invitation by token.
+
+    Raises ApiError `not_found` if used or expired, and 409 if the address has a user. The inviting organization is not
+    told, since the user may be another organization's.
+    """
     query = (
         Invitation.select(Organization.name, Invitation.email, Invitation.role)
         .join(Organization, on=(Invitation.organization == Organization.id))
@@ -191,7 +195,9 @@ def load_invitation(service: AppContext, token: str) -> InvitationView:
     row = query.tuples().first()
     if row is None:
         raise _build_gone_error()
-    return InvitationView(*row)
+    invited = InvitationView(*row)
+    users.check_new(invited.email)
+    return invited
 
 
 async def accept_invitation(who: Actor, token: str, password: str, browser: BrowserState | None = None) -> NewSession:

@@ -76,8 +76,7 @@ def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dic
     address = normalize_email(email)
     check_role(role)
     profiles.check_organization(who.scope.organization)
-    if User.select().where(User.email == address).exists():
-        raise build_field_error("email", "There is already a user with this e-mail address.", status=409)
+    check_new(address)
     row = {"id": who.service.runtime.ids.uuid(), "email": address, "role": role}
     columns = {"organization": who.scope.organization, "created_at": who.service.now_ms}
     User.insert(password=password_hash, **columns, **row).execute()
@@ -90,6 +89,13 @@ def normalize_email(email: str) -> str:
     if not _EMAIL.fullmatch(address):
         raise build_field_error("email", "This is not an e-mail address.")
     return address
+
+
+def check_new(address: str) -> None:
+    """Raise ApiError, a 409, if there is a user with this address, in any organization."""
+    if User.select().where(User.email == address).exists():
+        message = "There is already a user with this e-mail address, and a user belongs to one organization."
+        raise build_field_error("email", message, status=409)
 
 
 def check_role(role: str) -> None:
