@@ -83,6 +83,11 @@ class TokenService:
         self.account = self.service.write(write).result()
         return self.account
 
+    def disconnect(self) -> None:
+        """Disconnect the account, as its owner does."""
+        scope = authentication.Scope(self.row()["organization"])
+        self.service.write(lambda tx: accounts.disconnect(self.service, tx, scope, self.account, "req_test")).result()
+
     def issue(self) -> Tokens:
         made = self.upstream.server.issue("alice", ("read", "write"))
         ends = self.clock.ms + made.expires_in * 1000 if made.expires_in else None

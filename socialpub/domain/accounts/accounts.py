@@ -277,7 +277,8 @@ def disconnect(
     account fails when claimed. The row stays for the post log; reconnecting revives its id.
     """
     row, now = find(scope, account), service.now_ms
-    cleared = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
+    names = ("secret", "token_expires_at", "ends_at", "renewed_at", "renewal_at", "renewing", "renewing_until")
+    cleared = dict.fromkeys(names)
     Account.update(disconnected_at=now, updated_at=now, **cleared).where(Account.id == account).execute()
     if not keep:
         cancel_posts(service, tx, account, request_id)

@@ -27,8 +27,12 @@ def can_revoke(platform: str) -> bool:
 
 
 def revoke(service: AppContext, row: AccountRow, held: Tokens) -> bool:
-    """Revoke tokens at the platform; return whether that succeeded. Blocks."""
+    """Revoke the tokens `held` of a replaced row at the platform, or what a refresh made of them.
+
+    Blocks. Returns whether that succeeded.
+    """
     connector = cast(SupportsRevocation, platforms.CONNECTORS[row["platform"]])
+    held = tokens.take_newest(service, row, held)
     try:
         with tokens.open_upstream(service, row["platform"], row, held) as up:
             connector.revoke(up)

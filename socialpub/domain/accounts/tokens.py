@@ -197,6 +197,8 @@ def _refresh_and_store(service: AppContext, row: AccountRow, current: Tokens, mi
         _log_refresh(service, row, began, error)
         with contextlib.suppress(ApiError):  # nothing can be written: the claim expires
             service.write(lambda tx: _release_claim(service, tx, row["id"])).result()
+        if isinstance(error, ApiError) and (newer := _find_newer(service, row)):
+            return newer
         raise
     fault_injection.hit("tok.after_reply")
     _log_refresh(service, row, began, None)
@@ -204,7 +206,17 @@ def _refresh_and_store(service: AppContext, row: AccountRow, current: Tokens, mi
     mine.unsaved = (row["secret"], fresh)
     if _try_save(service, row, mine):
         fault_injection.hit("tok.after_commit")
-    return fresh
+    return (_find_newer(service, row) if mine.unused else None) or fresh
+
+
+def _find_newer(service: AppContext, row: AccountRow) -> Tokens | None:
+    """Return the tokens of a new connection of the account since `row`; None without one.
+
+    Raises ApiError `account.disconnected`.
+    """
+    found = _get_connected(service, row["id"])
+    assert found["secret"] is not None, "`_get_connected` has seen it"
+    return None if _is_same(found["secret"], row["secret"]) else decrypt(service, row["id"], found["secret"])
 
 
 def _refresh_upstream(service: AppContext, row: AccountRow, current: Tokens) -> Tokens:
@@ -296,10 +308,16 @@ def _record_failure(service: AppContext, row: AccountRow, current: Tokens, error
         ended.platform = error.platform
         return ended
     if attention.is_fixable_by_owner(error):
-        service.write(lambda tx: attention.save(service, tx, row["id"], error)).result()
+        service.write(lambda tx: _save_attention(service, tx, row, error)).result()
     if error.outcome not in (None, Outcome.AMBIGUOUS):
         _restore_refresh_time(service, row)
     return error
+
+
+def _save_attention(service: AppContext, tx: Tx, row: AccountRow, error: ApiError) -> None:
+    found = _find_row(row["id"])
+    if found is not None and _is_same(found["secret"], row["secret"]):
+        attention.save(service, tx, row["id"], error)
 
 
 def _attribute_refusal(service: AppContext, tx: Tx, row: AccountRow, error: ApiError) -> ApiError:
@@ -312,7 +330,9 @@ def _attribute_refusal(service: AppContext, tx: Tx, row: AccountRow, error: ApiE
     here = (Account.platform == row["platform"]) & Account.disconnected_at.is_null() & (Account.id != row["id"])
     others = here & (Account.status != "revoked")
     first = row["renewal_refused_at"]
-    Account.update(renewal_refused_at=first if first and first > hour else now).where(Account.id == row["id"]).execute()
+    Account.update(renewal_refused_at=first if first and first > hour else now).where(
+        Account.id == row["id"], _match_secret(row["secret"])
+    ).execute()
     if Account.select().where(here, Account.renewal_refused_at > hour).exists():
         log.error(
             "%s refuses the token refresh of several accounts: the credentials of its app are wrong", row["platform"]
@@ -376,19 +396,18 @@ def _try_save(service: AppContext, row: AccountRow, mine: TokenRefreshState) -> 
     assert mine.unsaved is not None, "the caller has just set or seen it"
     old, fresh = mine.unsaved
     try:
-        service.write(lambda tx: _store(service, tx, row, old, fresh)).result()
+        is_stored = service.write(lambda tx: _store(service, tx, row, old, fresh)).result()
     except ApiError as error:
         log.error("account %s: its new tokens could not be stored yet and stay in memory: %s", row["id"], error.message)
         return False
-    mine.unsaved = None
+    mine.unsaved, mine.unused = None, None if is_stored else mine.unsaved
     return True
 
 
-def _store(service: AppContext, tx: Tx, row: AccountRow, old: str, fresh: Tokens) -> None:
-    """Store the tokens, unless the account was reconnected or disconnected meanwhile."""
-    Account.update(**build_columns(service, row["id"], row["platform"], fresh, row)).where(
-        Account.id == row["id"], _match_secret(old)
-    ).execute()
+def _store(service: AppContext, tx: Tx, row: AccountRow, old: str, fresh: Tokens) -> bool:
+    """Store the tokens; False if the account was reconnected or disconnected meanwhile."""
+    columns = build_columns(service, row["id"], row["platform"], fresh, row)
+    return bool(Account.update(**columns).where(Account.id == row["id"], _match_secret(old)).execute())
 
 
 def _find_unsaved(service: AppContext, row: AccountRow, mine: TokenRefreshState) -> Tokens | None:
@@ -397,10 +416,26 @@ def _find_unsaved(service: AppContext, row: AccountRow, mine: TokenRefreshState)
         return None
     old, fresh = mine.unsaved
     if not _is_same(old, row["secret"]):
-        mine.unsaved = None
+        mine.unsaved, mine.unused = None, mine.unsaved
         return None
     _try_save(service, row, mine)
     return fresh
+
+
+def take_newest(service: AppContext, row: AccountRow, held: Tokens) -> Tokens:
+    """Return what a refresh has made of the tokens `held` of a row that has others now, or none.
+
+    Blocks until a refresh in progress has ended.
+    """
+    mine = service.upstream.renewals.get(row["id"])
+    if mine is None:
+        return held
+    with mine.lock:
+        for known in (mine.unsaved, mine.unused):
+            if known is not None and _is_same(known[0], row["secret"]):
+                mine.unused = None
+                return known[1]
+    return held
 
 
 def has_unsaved(service: AppContext) -> bool:
@@ -439,20 +474,26 @@ def mark_revoked(service: AppContext, tx: Tx, account: str, reason: str, *, secr
         emit_revoked(service, tx, account, now, reason)
 
 
-def mark_refused(service: AppContext, tx: Tx, before: AccountRow, error: ApiError) -> None:
-    """Mark the account revoked after its tokens were refused, unless it was reconnected since.
+def record_refusal(service: AppContext, tx: Tx, before: AccountRow, error: ApiError) -> None:
+    """Mark the account revoked or store a refusal on it, unless it was reconnected since.
 
     `before` is the row from the start of the run; its tokens count where no call was made.
     """
+    is_ended = error.rule == "account.reconnect_required"
+    if not is_ended and not attention.is_fixable_by_owner(error):
+        return
     row = _find_row(before["id"])
     if row is None or row["secret"] is None:
         return
-    if (
+    is_current = (
         _has_secret(service, row["id"], row["secret"], error.used)
         if error.used
         else _is_same(row["secret"], before["secret"])
-    ):
+    )
+    if is_current and is_ended:
         mark_revoked(service, tx, row["id"], error.message, secret=row["secret"])
+    elif is_current:
+        attention.save(service, tx, row["id"], error)
 
 
 def _has_secret(service: AppContext, account: str, secret: str, used: str) -> bool:

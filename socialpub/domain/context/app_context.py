@@ -73,10 +73,14 @@ class BatchObservers:
 
 @dataclass
 class TokenRefreshState:
-    """Token refresh of one account. `unsaved`: encrypted old tokens, new ones to store."""
+    """Token refresh of one account. `unsaved`: encrypted old tokens, new ones to store.
+
+    `unused`: likewise, but the account was disconnected or connected again during the refresh.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     unsaved: tuple[str, Tokens] | None = None
+    unused: tuple[str, Tokens] | None = None
 
 
 @dataclass

@@ -370,10 +370,7 @@ def record_failure(
         close(service, tx, intent, outcome)
     post, wait = snapshot.post, _compute_retry_wait(service, snapshot.post, error)
     tries = post["tries"] - error.held_back
-    if error.rule == "account.reconnect_required":
-        tokens.mark_refused(service, tx, snapshot.account, error)
-    elif attention.is_fixable_by_owner(error):
-        attention.save(service, tx, snapshot.account["id"], error)
+    tokens.record_refusal(service, tx, snapshot.account, error)
     api_versions.notify_refused(service, tx, post["organization"], post["platform"], error)
     if wait is None and not error.absent and post_states.is_completed_remotely(post):
         error = unknown_outcomes.build_unreported_error(post, snapshot.account, error)

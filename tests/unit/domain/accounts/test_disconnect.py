@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 from socialpub import platforms
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.contract import Board
+from socialpub.platforms.bluesky.xrpc import decode_claims
+from socialpub.platforms.contract import Board, Tokens, Upstream
+from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Account
 from tests.support.app_server import UNKNOWN_ID, AppServer, error_of, format_instant, unused_name
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
+from tests.support.media_uploads import wait_until
 from tests.support.request_cast import make_picture
 
 
@@ -272,6 +276,65 @@ def test_post_in_progress_is_not_sent_for_a_disconnected_account(
     (result,) = answers[0]["results"]
     assert (result["status"], result["error"]["rule"]) == ("rejected", "account.disconnected")
     assert len(office.server.lab.lab.ledger.entries("bluesky")) == 0
+
+
+def publish_now(office: ConnectSession, account: str) -> dict[str, Any]:
+    """The result of a new post."""
+    answer = office.alice.api.publish({"targets": [{"accountId": account}], "text": "hello"})
+    result: dict[str, Any] = answer.json()["results"][0]
+    return result
+
+
+def test_a_session_renewed_while_its_account_is_disconnected_ends(
+    open_: Callable[..., ConnectSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office, renewed, gone, real = open_(), threading.Event(), threading.Event(), bluesky.refresh
+    server, fresh = office.server, list[Tokens]()
+    account = server.connect_bluesky(office.alice)["id"]
+    server.lab.lab.end_tokens("bluesky", access=True)
+
+    def slow(up: Upstream, now_ms: int) -> Tokens:
+        fresh.append(real(up, now_ms))
+        renewed.set()
+        assert gone.wait(60)
+        return fresh[0]
+
+    monkeypatch.setattr(bluesky, "refresh", slow)
+    with ThreadPoolExecutor(2) as pool:
+        published = pool.submit(publish_now, office, account)
+        assert renewed.wait(60)
+        disconnected = pool.submit(office.browser.delete, f"/v1/accounts/{account}")
+        wait_until(lambda: server.rows(Account, id=account)[0]["secret"] is None)
+        gone.set()
+        assert disconnected.result().status_code == 200
+        assert published.result()["error"]["rule"] == "account.disconnected"
+    ended, upstream = decode_claims(str(fresh[0].refresh)), server.lab.lab.fake("bluesky")
+    assert isinstance(upstream, Bluesky)
+    owner = upstream.accounts.find(ended["sub"])
+    assert owner is not None
+    assert ended["jti"] not in owner.refresh_tokens
+    assert server.lab.lab.ledger.entries("bluesky") == []
+
+
+def test_a_connection_made_while_the_old_one_is_refused_publishes(
+    open_: Callable[..., ConnectSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office, real = open_(), bluesky.refresh
+    server = office.server
+    made = server.lab.lab.add_account("bluesky", handle=unused_name() + ".test")
+    office.name, fields = "bluesky", {"handle": made["handle"], "password": made["appPassword"]}
+    account = office.complete(**fields).json()["id"]
+    server.lab.lab.end_tokens("bluesky", access=True, refresh=True)
+
+    def slow(up: Upstream, now_ms: int) -> Tokens:
+        assert office.complete(**fields).status_code == 200
+        return real(up, now_ms)
+
+    monkeypatch.setattr(bluesky, "refresh", slow)
+    assert publish_now(office, account)["status"] == "published"
+    shown = office.alice.api.get(f"/v1/accounts/{account}").json()
+    assert (shown["status"], "attention" in shown) == ("active", False)
+    assert [event.type for event in server.happened(organization=office.alice.organization)].count("token.revoked") == 0
 
 
 @pytest.mark.parametrize("role", ["member"])

@@ -25,11 +25,12 @@ from socialpub.domain.context.app_context import close_context
 from socialpub.domain.operations import key_rotation
 from socialpub.platforms.contract import RefreshPolicy
 from socialpub.store.schema.models import Account, Instance
-from tests.support.oauth_server import SentRequest, convert_answer
+from tests.support.oauth_server import SentRequest
 from tests.support.token_service import NAME, TokenService, open_token_service
 
 LOST = ApiError("platform_unavailable", "its answer was lost", outcome=Outcome.AMBIGUOUS)
 UNSENT = ApiError("platform_unavailable", "could not be reached", outcome=Outcome.NOT_SENT)
+JSON_TYPE = {"Content-Type": "application/json"}
 GRACEFUL = RefreshPolicy(refresh_before=900)
 Make = Callable[..., TokenService]
 
@@ -297,36 +298,46 @@ def test_without_a_place_to_write_the_intent_nothing_is_sent(make: Make) -> None
     assert home.calls == 0
 
 
-def test_a_new_consent_in_between_is_not_overwritten(make: Make) -> None:
-    home = make()
-    stale, later = home.held(), home.issue()
-    home.upstream.wire.planned = []
-    real = home.upstream.wire.request
+ENDS: dict[str, Callable[[UpstreamResponse], UpstreamResponse]] = {  # of a refresh, by what the platform has answered
+    "renewed": lambda answer: answer,
+    "refused": lambda _: UpstreamResponse(400, JSON_TYPE, b'{"error": "invalid_grant"}'),
+    "refused without a reason": lambda _: UpstreamResponse(400, JSON_TYPE, b'{"error": "invalid_request"}'),
+    "forbidden": lambda _: UpstreamResponse(403, JSON_TYPE, b'{"error": "access_denied"}'),
+    "overloaded": lambda _: UpstreamResponse(503),
+    "unread": lambda answer: UpstreamResponse(answer.status_code, answer.headers, unread=UnreadReason.BROKEN),
+}
+
+
+def write_during_the_call(home: TokenService, end: str, write: Callable[[], object]) -> list[dict[str, Any]]:
+    """The refresh ends so, after a write while it was under way; the row as the write has left it."""
+    real, rows = home.upstream.wire.request, list[dict[str, Any]]()
 
     def slow(method: str, url: str, **kinds: Any) -> UpstreamResponse:
         answer = real(method, url, **kinds)
-        home.connect(later)
-        return answer
+        write()
+        rows.append(home.row())
+        return ENDS[end](answer)
 
     home.upstream.wire.request = slow  # type: ignore[method-assign]
-    home.renewed(stale)
-    assert home.held() == later
+    return rows
 
 
-def test_refusal_does_not_end_an_account_reconnected_meanwhile(make: Make) -> None:
+@pytest.mark.parametrize("end", ENDS)
+def test_a_new_consent_during_a_refresh_counts_whatever_its_end(make: Make, end: str) -> None:
     home = make()
-    later = home.issue()
-    real = home.upstream.wire.request
+    stale, later = home.held(), home.issue()
+    rows = write_during_the_call(home, end, lambda: home.connect(later))
+    assert home.renewed(stale) == later
+    assert rows == [home.row()]
+    assert home.events() == []
 
-    def slow(method: str, url: str, **kinds: Any) -> UpstreamResponse:
-        answer = convert_answer(home.upstream.server.quirks.refused("invalid_grant", "gone"))
-        home.connect(later)
-        return answer
 
-    home.upstream.wire.request = slow  # type: ignore[method-assign]
-    refused(home)
-    home.upstream.wire.request = real  # type: ignore[method-assign]
-    assert home.row()["status"] == "active"
+@pytest.mark.parametrize("end", ENDS)
+def test_an_account_disconnected_during_a_refresh_stays_so(make: Make, end: str) -> None:
+    home = make()
+    rows = write_during_the_call(home, end, home.disconnect)
+    assert refused(home).rule == "account.disconnected"
+    assert rows == [home.row()]
     assert home.events() == []
 
 
