@@ -79,9 +79,7 @@ def test_what_a_deleted_endpoint_never_got_goes_too(server: AppServer, alice: Pe
     assert len(server.rows(Event)) == 1
 
 
-def test_what_an_inactive_endpoint_never_got_goes_too(
-    server: AppServer, alice: Person, sink: WebhookReceiver
-) -> None:
+def test_what_an_inactive_endpoint_never_got_goes_too(server: AppServer, alice: Person, sink: WebhookReceiver) -> None:
     sink.answer = lambda got: 503
     endpoint = register_endpoint(alice, sink.url, events=["post.validated"])["id"]
     publish_post(alice)
