@@ -27,9 +27,9 @@ def can_revoke(platform: str) -> bool:
 
 
 def revoke(service: AppContext, row: AccountRow, held: Tokens) -> bool:
-    """Revoke the tokens `held` of a replaced row at the platform, or what a refresh made of them.
+    """Revoke the tokens of a replaced row at the platform; return whether that succeeded.
 
-    Blocks. Returns whether that succeeded.
+    Blocks. If a refresh has renewed the tokens `held` meanwhile, the new ones are revoked.
     """
     connector = cast(SupportsRevocation, platforms.CONNECTORS[row["platform"]])
     held = tokens.take_newest(service, row, held)

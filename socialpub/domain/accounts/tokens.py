@@ -423,7 +423,7 @@ def _find_unsaved(service: AppContext, row: AccountRow, mine: TokenRefreshState)
 
 
 def take_newest(service: AppContext, row: AccountRow, held: Tokens) -> Tokens:
-    """Return what a refresh has made of the tokens `held` of a row that has others now, or none.
+    """Return what a refresh has made of the tokens `held` of a replaced row, or `held`.
 
     Blocks until a refresh in progress has ended.
     """

@@ -13,7 +13,7 @@ def select_within(accounts: str) -> str:
 
 
 def select_of_scope(receivers: str, profile: str, accounts: str) -> str:
-    """Return the subquery of the receivers that a key of a profile and of accounts may see (null: any)."""
+    """Return the subquery of the receivers of a profile and of accounts (null: any)."""
     return f"""
     SELECT id FROM {receivers}
     WHERE ({profile} IS NULL OR profile = {profile}) AND ({accounts} IS NULL OR {select_within(accounts)})

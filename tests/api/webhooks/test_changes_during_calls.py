@@ -1,4 +1,4 @@
-"""Every change of a receiver while it is called, with each response: what is sent where, and what becomes of it."""
+"""Every change of a receiver while it is called, with each response."""
 
 from __future__ import annotations
 

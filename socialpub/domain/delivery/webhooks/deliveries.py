@@ -63,7 +63,7 @@ def load_page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> Deli
 
 
 def load_detail(scope: Scope, delivery: str, profile: str | None = None) -> DeliveryDetail:
-    """Load a delivery with its event, of the profile if given, and attempts. Raises `not_found`."""
+    """Load a delivery (of the profile) with its event and attempts. Raises `not_found`."""
     row, event = _load_row(scope, delivery, profile)
     attempts = [_build_attempt(*attempt) for attempt in sql.fetch_all(statements.FIND_ATTEMPTS, (row.number,))]
     return {**_to_body(row), "event": sql.load_json(event_log.build_envelope(event)), "attempts": attempts}

@@ -250,7 +250,7 @@ def _build_task(service: AppContext, to: EndpointTarget, due: DueDelivery) -> De
 
 
 def _finish_delivery(service: AppContext, due: DueDelivery, attempt: OutboundAttempt, url: str) -> _FinishedDelivery:
-    """Return the end of a call to an endpoint that is at `url` now: after a failure elsewhere it is called there."""
+    """Return the end of a call; one that failed elsewhere than at `url` is repeated there."""
     is_moved = attempt.error is not None and due.url != url
     next_at = service.now_ms if is_moved else compute_retry_at(service, due.tries, attempt)
     return _FinishedDelivery(due, attempt, get_status(attempt, next_at), next_at)
