@@ -227,7 +227,7 @@ def _webhook_commands() -> Iterator[click.Command]:
         "trigger",
         "listen.trigger",
         "send a sample event to the webhook endpoints for its type",
-        argument("type", type_=LazyChoice(_list_events)),
+        argument("type", "an event type, such as post.failed", LazyChoice(_list_events), metavar="TYPE"),
         option("endpoint", "only this endpoint, even if it is off or takes other types", metavar="ID"),
         option("data", "data of the event, instead of the example data", metavar="JSON"),
         repeat_option(),

@@ -403,6 +403,48 @@ def test_a_group_is_published_to_all_of_its_accounts(
     assert run("post", text(), "--to", "Launch team", "--to", f"@{handle}").code == exit_codes.USAGE  # is there twice
 
 
+def test_accounts_are_named_alike_by_all_commands(run: RunCommand, world: ClientWorld, text: Callable[[], str]) -> None:
+    account = world.alice.bluesky
+    run("post", text(), "--to", "bluesky", "--at", "2099-01-01T09:30Z")
+    for name in (account, "bluesky", f"@{world.alice.accounts['bluesky']['displayName']}"):
+        assert run("accounts", "show", name, "--json").json["id"] == account
+        assert run("accounts", "boards", name, "--json").error["code"] == "validation_failed"  # not of Pinterest
+        assert run("post", text(), "--to", name, "--check", "--json").json["results"][0]["accountId"] == account
+        assert run("posts", "list", "--account", name, "--limit", "1", "--json").json["accountId"] == account
+    for line in (("accounts", "show"), ("accounts", "boards"), ("posts", "list", "--account")):
+        ended = run(*line, "pinterest")
+        assert (ended.code, "No account is pinterest." in ended.err) == (exit_codes.USAGE, True)
+
+
+def test_times_are_written_alike_for_all_commands(run: RunCommand, text: Callable[[], str]) -> None:
+    made = run("post", text(), "--to", "bluesky", "--at", "2098-12-01 09:30", "--zone", "Europe/Berlin", "--json").json
+    batch = ("posts", "list", "--batch", made["id"], "--ids")
+    for bounds in (
+        ("--scheduled-after", "2098-12-01T08:29Z", "--scheduled-before", "2098-12-01T08:31Z"),
+        ("--scheduled-after", "2098-12-01 09:29", "--scheduled-before", "2098-12-01 09:31", "--zone", "Europe/Berlin"),
+    ):
+        assert run(*batch, *bounds).out == f"{made['results'][0]['postId']}\n"
+    for bound in ("--scheduled-before", "--scheduled-after"):  # as their help says, the time itself is neither
+        assert run(*batch, bound, "2098-12-01T08:30Z").out == ""
+    for wrong in (("--scheduled-after", "2098-12-01"), ("--scheduled-before", "soon"), ("--zone", "Europe/Berlin")):
+        assert run(*batch, *wrong).code == exit_codes.USAGE
+
+
+@pytest.mark.parametrize("line", [("post", "x"), ("post", "--nonsense"), ("posts", "show"), ("nonsense",)])
+def test_a_wrong_line_is_told_as_json_too(run: RunCommand, line: tuple[str, ...]) -> None:
+    ended = run(*line, "--json")
+    assert (ended.code, ended.error["code"]) == (exit_codes.USAGE, "usage")
+    assert ended.error["message"] in ended.err
+
+
+def test_each_broken_rule_is_told_once(run: RunCommand, world: ClientWorld) -> None:
+    person = world.server.connected_person("Fay")
+    other = world.server.connect_bluesky(person, "other")["id"]
+    ended = run("post", "x" * 301, "--to", person.bluesky, "--to", other, "--key", person.key)
+    assert ended.err.count("Shorten the text for this target.") == 2
+    assert [ended.err.count(f"Target {number}") for number in range(3)] == [1, 1, 0]
+
+
 def test_several_names_are_looked_up_in_one_list(
     run: RunCommand, world: ClientWorld, monkeypatch: pytest.MonkeyPatch, text: Callable[[], str]
 ) -> None:
@@ -514,6 +556,9 @@ def test_a_file_that_cannot_be_used_is_told_as_json_too(run: RunCommand, tmp_pat
     ended = run("events", "--cursor-file", str(tmp_path), "--json")
     assert (ended.code, ended.error["code"]) == (exit_codes.FAILED, "file_error")
     assert f"{tmp_path}: Is a directory" in ended.err
+    ended = run("events", "--cursor-file", str(tmp_path / "missing" / "cursor"), "--json")
+    assert ended.code == exit_codes.FAILED
+    assert f"socialpub: {tmp_path}/missing/cursor: No such file or directory" in ended.err
 
 
 def test_events_are_json_lines_and_go_on_after_the_kept_cursor(

@@ -11,12 +11,12 @@ LISTED_MAX = 10
 
 
 def find_account(accounts: Iterable[Account], name: str) -> Account:
-    """Return the account of an id or @handle, or the only one of a platform.
+    """Return the account of an id or @name, or the only one of a platform.
 
     Raises InvalidArgument where there is none, or more than one.
     """
     if name.startswith("@"):
-        found = [account for account in accounts if name[1:].casefold() in _list_handles(account)]
+        found = [account for account in accounts if name[1:].casefold() in _list_names(account)]
     else:
         found = [account for account in accounts if name in (account.id, account.platform)]
     if len(found) != 1:
@@ -25,7 +25,7 @@ def find_account(accounts: Iterable[Account], name: str) -> Account:
     return found[0]
 
 
-def _list_handles(account: Account) -> set[str]:
+def _list_names(account: Account) -> set[str]:
     names = (account.display_name, account.platform_account_id)
     return {name.removeprefix("@").casefold() for name in names if name}
 

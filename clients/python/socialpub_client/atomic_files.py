@@ -20,7 +20,11 @@ def write(path: Path, content: bytes) -> None:
                 device.write(content)
             return
     path = Path(os.path.realpath(path))
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    except OSError as error:
+        error.filename = str(path)  # not that of the temporary file
+        raise
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

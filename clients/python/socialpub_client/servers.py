@@ -96,5 +96,5 @@ def resolve_server(
     missing = "address" if not url else "API key"
     raise ConfigurationError(
         f"There is no {missing} of the server.",
-        remediation=f"Give it, or set SOCIALPUB_URL and SOCIALPUB_KEY, or add [{DEFAULT}] to {path}.",
+        remediation=f"Give it, or set SOCIALPUB_URL and SOCIALPUB_KEY, or store both with `socialpub login` ({path}).",
     )

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None, sets: Iterable[CommandSet] | None) -> 
         invocation = _parse(arguments, load_installed() if sets is None else sets)
         return DONE if invocation is None else invocation()
     except click.UsageError as error:
-        _show_usage(error)
+        _show_usage(error, as_json="--json" in (sys.argv if arguments is None else arguments))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
@@ -83,9 +83,11 @@ def _report_lost_output(error: OSError) -> int:
     return FAILED
 
 
-def _show_usage(error: click.UsageError) -> None:
-    from socialpub_client.commands.runner import tell_error
+def _show_usage(error: click.UsageError, *, as_json: bool) -> None:
+    from socialpub_client.commands.runner import print_error, tell_error
 
+    if as_json:
+        print_error({"error": {"code": "usage", "message": error.format_message()}})
     text = io.StringIO()
     error.show(text)
     tell_error(text.getvalue().rstrip("\n"))

@@ -187,7 +187,11 @@ def _post_command() -> click.Command:
         "publish a text, now or later; - reads it from standard input",
         argument("text", required=False),
         option("file", "read the text from this file", type=INPUT),
-        option("to", "a platform, an account's id or @handle, or a group's name; repeat for several", multiple=True),
+        option(
+            "to",
+            "a platform, an account's id, its @name as `accounts list` shows it, or a group's name; repeat for several",
+            multiple=True,
+        ),
         *_content_options(),
         *_time_options(),
         option("first-comment", "a reply below the post"),
@@ -222,12 +226,13 @@ def _posts_commands() -> click.Command:
             "list posts, newest first",
             option("status", "only with this status; repeat for several", multiple=True, type=click.Choice(STATUSES)),
             option("platform", "only on this platform; repeat for several", multiple=True),
-            option("account", "only to this account, by id or @handle"),
+            option("account", "only to this account, by id or @name"),
             option("q", "only with these words in their text"),
             option("batch", "only of this batch"),
             option("external-id", "only with this external id"),
-            option("scheduled-after", "only scheduled at this time or later", metavar="TIME"),
+            option("scheduled-after", "only scheduled after this time", metavar="TIME"),
             option("scheduled-before", "only scheduled before this time", metavar="TIME"),
+            option("zone", "the time zone of the two, where they have no offset, such as Europe/Berlin"),
             option("limit", "at most so many; 0: all", type=click.IntRange(0), default=50),
             flag("ids", "print ids only, for pipes"),
         ),
@@ -291,7 +296,7 @@ def _media_commands() -> click.Command:
 
 
 def _accounts_commands() -> click.Command:
-    account = argument("id", "the id or @handle of the account")
+    account = argument("id", "the account's id, its @name, or its platform if that has no other")
     return ApiGroup(
         "accounts",
         "list connected accounts",

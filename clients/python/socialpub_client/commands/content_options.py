@@ -69,14 +69,22 @@ def read_thread(options: ApiOptions) -> list[dict[str, str]] | None:
 
 def read_time(options: ApiOptions) -> datetime | None:
     """Return `--at` in `--zone`."""
-    if options.at is None:
-        if options.zone is not None:
-            options.usage("--zone needs --at")
-        return None
-    try:
-        return parse_time(options.at, options.zone)
-    except ValueError as error:
-        options.usage(f"--at: {error}")
+    return read_times(options, "at")[0]
+
+
+def read_times(options: ApiOptions, *names: str) -> list[datetime | None]:
+    """Return the times of these options in `--zone`."""
+    words = {name: f"--{name.replace('_', '-')}" for name in names}
+    given = {name: getattr(options, name) for name in names}
+    if options.zone is not None and not any(given.values()):
+        options.usage(f"--zone needs {' or '.join(words.values())}")
+    found = list[datetime | None]()
+    for name, text in given.items():
+        try:
+            found.append(None if text is None else parse_time(text, options.zone))
+        except ValueError as error:
+            options.usage(f"{words[name]}: {error}")
+    return found
 
 
 def read_media(options: ApiOptions) -> list[Media]:
@@ -140,12 +148,17 @@ def parse_value(text: str) -> Any:
 
 
 def find_account(options: ApiOptions, client: Socialpub, name: str) -> str:
-    """Return the id of an account by its id or @handle."""
-    return _list_accounts(options, client.accounts.list, name)[0] if name.startswith("@") else name
+    """Return the id of an account by its id, its @name, or its platform where that has no other."""
+    if UUID.fullmatch(name):
+        return name
+    try:
+        return account_names.find_account(client.accounts.list(), name).id
+    except InvalidArgument as error:
+        options.usage(error.message)
 
 
 def _list_accounts(options: ApiOptions, load: Callable[[], Sequence[Account]], name: str) -> list[str]:
-    """Return the platform or id as it is, the id of an @handle, or those of a group."""
+    """Return the platform or id as it is, the id of an @name, or those of a group."""
     if name in PLATFORMS or UUID.fullmatch(name):
         return [name]
     known = load()
@@ -162,7 +175,7 @@ def _list_accounts(options: ApiOptions, load: Callable[[], Sequence[Account]], n
 def read_targets(options: ApiOptions, client: Socialpub) -> list[Target]:
     """Return the targets of `--to`, with the options of their platforms."""
     if not options.to:
-        options.usage("give --to: a platform, an account's id or @handle, or a group")
+        options.usage("give --to: a platform, an account's id or @name, or a group")
     own = read_platform_options(options)
     load = functools.cache(client.accounts.list)
     targets = [Target(account) for name in options.to for account in _list_accounts(options, load, name)]

@@ -27,6 +27,7 @@ def page_size(options: ApiOptions) -> int:
 
 def list_posts(options: ApiOptions) -> Output:
     """List posts, newest first."""
+    after, before = content.read_times(options, "scheduled_after", "scheduled_before")
     client = connect(options)
     account = content.find_account(options, client, options.account) if options.account else None
     pages = client.posts.list(
@@ -36,7 +37,7 @@ def list_posts(options: ApiOptions) -> Output:
         q=options.q,
         batch=options.batch,
         external_id=options.external_id or (),
-        scheduled=(options.scheduled_after, options.scheduled_before),
+        scheduled=(after, before),
         limit=page_size(options),
     )
     if options.ids:

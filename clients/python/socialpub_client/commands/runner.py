@@ -256,22 +256,27 @@ def report_error(error: errors.SocialpubError | OSError, options: ApiOptions) ->
         with_key = f" with --idempotency-key {error.idempotency_key}" if hasattr(options, "idempotency_key") else ""
         error.remediation = f"Repeat the same command{with_key}: it is accepted at most once."
     if options.json:
-        try:
-            print(escape_surrogates(json.dumps(envelope(error), ensure_ascii=False)), flush=True)
-        except OSError as lost:
-            drop_output(lost)
+        print_error(envelope(error))
     tell_error(f"socialpub: {error.message}")
-    if isinstance(error, errors.PreflightFailed):
-        for failure in error.failures:
-            tell_error(f"  target {failure.target_index + 1}: {failure.message} {failure.remediation or ''}".rstrip())
+    if isinstance(error, errors.PreflightFailed):  # its message has the first failure
+        for failure in error.failures[1:]:
+            tell_error(f"  Target {failure.target_index}: {failure.message} {failure.remediation or ''}".rstrip())
     for text in (
-        error.remediation,
+        error.remediation if error.remediation not in error.message else None,
         error.rule and f"rule: {error.rule}",
         error.request_id and f"id: {error.request_id}",
     ):
         if text:
             tell_error(f"  {text}")
     return exit_code(error)
+
+
+def print_error(body: Json) -> None:
+    """Print the envelope of an error on standard output."""
+    try:
+        print(escape_surrogates(json.dumps(body, ensure_ascii=False)), flush=True)
+    except OSError as lost:
+        drop_output(lost)
 
 
 def envelope(error: errors.SocialpubError) -> Json:
