@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from socialpub.base.config import ConfigError
+from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.observability import redaction
 from socialpub.base.s3 import S3BucketError
@@ -21,6 +22,9 @@ from socialpub.store.engine.locks import StartError
 from socialpub_client.commands.exit_codes import AUTHENTICATION, FAILED, REFUSED
 from socialpub_client.commands.runner import OutputLostError, drop_output, format_fields, printing, tell_error
 from socialpub_client.terminal_text import escape_controls, escape_surrogates
+
+OF_REQUESTS = {ERRORS[code].remediation for code in ("validation_failed", "not_found")}
+"""Remediations that speak of a request's fields and key, which a command has not."""
 
 
 def run(options: CommandOptions) -> int:
@@ -45,6 +49,8 @@ def run(options: CommandOptions) -> int:
 
 
 def _report_error(options: CommandOptions, error: Exception) -> int:
+    if isinstance(error, ApiError) and error.remediation in OF_REQUESTS:
+        error.remediation = ""
     if options.json:
         body = dict(build_error_body(error, "")) if isinstance(error, ApiError) else {"message": str(error)}
         body.pop("docUrl", None), body.pop("ruleUrl", None)

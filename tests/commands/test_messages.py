@@ -169,3 +169,10 @@ def test_the_first_start_says_in_one_line_what_was_migrated(start: Callable[...,
     assert len(told) == 1
     assert re.search(r"socialpub\.db: migrations applied: \d+, from nothing to \d{4}_\w+$", told[0].strip())
     assert any(f"settings read from no file: {folder}/socialpub.toml does not exist" in line for line in said)
+
+
+def test_a_refused_command_does_not_speak_of_requests(data: Path, run: RunCommand) -> None:
+    for line in (("key", "show", "gone"), ("account", "show", "gone"), ("key", "create", "--expires", "90x")):
+        for ended in (run(*line), run(*line, "--json")):
+            assert ended.code == 3
+            assert not re.search("request|scope", ended.err + ended.out), line
