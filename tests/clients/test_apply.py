@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from socialpub.platforms import PLATFORMS
 from socialpub.store.schema.models import Account
 from socialpub_client import Request, Response, Socialpub, Transport
+from socialpub_client.apply import planner
 from socialpub_client.apply.calendar import CalendarError
 from socialpub_client.apply.calendar_files import read_calendar
 from socialpub_client.apply.command import ApplyRequest
@@ -27,6 +29,7 @@ from socialpub_client.apply.planner import FILLED_IN, Planner
 from socialpub_client.http_transport import HttpTransport
 from tests.clients.conftest import ClientWorld
 from tests.support.apply_runs import run_apply
+from tests.support.media_files import picture
 from tests.support.media_uploads import JPEG, stored_files
 from tests.support.request_cast import make_picture
 
@@ -132,6 +135,42 @@ def test_a_rule_that_breaks_changes_nothing(
     assert applied(world, file(OPENING.replace("text:", "to: [mastodon]\n    text:"))) == 3
     assert calendar_posts(world, request.node.name) == []
     assert writes(world) == []
+
+
+def test_files_that_fill_a_request_are_checked_in_several(world: ClientWorld, tmp_path: Path) -> None:
+    """Each target's check has its own copy of a file that the server does not have: three of these are too many."""
+    person = world.server.person("Gil")
+    for platform in ("facebook", "threads", "twitter"):
+        world.server.connect(person, platform)
+    noise = Image.frombytes("RGB", (1250, 1250), os.urandom(1250 * 1250 * 3))
+    noise.save(tmp_path / "noise.png")
+    path = tmp_path / "large.yaml"
+    path.write_text(
+        f"calendar: several-requests\nposts:\n  - id: one\n    at: {YEAR}-06-01 09:00Z\n    text: large\n"
+        "    to: [facebook, threads, twitter]\n    media: [{ file: noise.png }]\n"
+    )
+    with Socialpub(world.server.url, person.key) as sp:
+        assert run_apply(sp, ApplyRequest([path], "rules")) == 0
+
+
+def test_a_file_too_large_to_be_checked_is_applied(
+    world: ClientWorld,
+    file: Callable[..., Path],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a platform that publishes nothing without media; what else is wrong is found."""
+    monkeypatch.setattr(planner, "INLINE_MAX", 100)
+    world.server.connect(world.alice, "instagram", accountType="BUSINESS")
+    (file("").parent / "door.jpg").write_bytes(picture(size=(640, 640)))
+    post = OPENING.replace("text:", "to: instagram\n    text:")
+    assert applied(world, file(post.replace("Monday", "x" * 3000)), check="rules") == 3
+    assert "instagram.text.max_graphemes" in capsys.readouterr().out
+    assert applied(world, file(post), check="rules") == 0
+    assert "that the server does not have are not checked" in capsys.readouterr().out
+    assert applied(world, file(post)) == 0
+    assert [each[0] for each in calendar_posts(world, request.node.name)] == ["opening"]
 
 
 def test_the_longest_id_is_applied(

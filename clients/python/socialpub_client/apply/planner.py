@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from socialpub_client.content import guess_kind
 from socialpub_client.error_kinds import REFUSED, classify
 from socialpub_client.models import Account, MediaFile, MediaRef, Post
 
-INLINE_MAX = 8 << 20  # bytes of a file that is checked before it is uploaded
+INLINE_MAX = 8 << 20  # bytes of files in one check, before they are uploaded; as base64, two thirds of a request
 DUPLICATE = "post.duplicate"
 PASSED = "its time has passed"
 PREVIEW = 200  # characters of a text that are shown
@@ -301,21 +301,30 @@ class Planner:
         """
         notes = [f"{self._name(account)}: {_preview(content.text)}" for account, content in targets.items()]
         time = {} if at is None else {"scheduledAt": at.isoformat()}
+        sizes = {account: self._inline_bytes(content) for account, content in targets.items()}
+        results = list[Json]()
         try:
-            bodies = [self._check_body(account, content) for account, content in targets.items()]
-            results = self._validate({"targets": bodies, **time}, own)
+            for group in _group(sizes):
+                bodies = [self._check_body(account, targets[account], sizes[account]) for account in group]
+                results += self._validate({"targets": bodies, **time}, own)
         except SocialpubError as error:
             if classify(error) is not REFUSED:
                 raise
             return notes, [PASSED if error.rule == "scheduledAt.future" else str(error)]
         faults: list[str] = []
         for result, account in zip(results, targets, strict=False):
+            is_unseen = sizes[account] > INLINE_MAX
+            if is_unseen:
+                limit = f"{INLINE_MAX >> 20} MiB"
+                notes.append(f"{self._name(account)}: files over {limit} that the server does not have are not checked")
             for warning in result["warnings"]:
                 if any(post in warning["message"] for post in own):
                     continue  # it names the post as its duplicate
                 notes.append(f"{self._name(account)}: warning: {warning['message']} ({warning['code']})")
             for fault in result["errors"]:
                 rule = fault.get("rule") or fault["code"]
+                if is_unseen and ".media." in rule:  # they were not sent
+                    continue
                 faults.append(f"{self._name(account)}: {fault['message']} {fault.get('remediation', '')} ({rule})")
         return notes, faults
 
@@ -329,13 +338,21 @@ class Planner:
                 raise
         return list(self._sp.request("POST", path, {**body, "onDuplicate": "warn"}).json["results"])
 
-    def _check_body(self, account: str, content: Content) -> dict[str, Any]:
-        items = [self._check_item(item) for item in content.media]
-        body: dict[str, Any] = {"accountId": account, "text": content.text, "media": [each for each in items if each]}
+    def _inline_bytes(self, content: Content) -> int:
+        """Return the bytes of the files that the server does not have."""
+        files = [item for item in content.media if item.file is not None]
+        return sum(
+            Path(item.file or "").stat().st_size for item in files if self.find_stored(item.sha256 or "") is None
+        )
+
+    def _check_body(self, account: str, content: Content, size: int) -> dict[str, Any]:
+        """Return a target of a check, without its media where their files are too large."""
+        items = [self._check_item(item) for item in content.media] if size <= INLINE_MAX else []
+        body: dict[str, Any] = {"accountId": account, "text": content.text, "media": items}
         return body | ({"options": content.options} if content.options else {})
 
-    def _check_item(self, item: MediaEntry) -> Json | None:
-        """Return a media item of a check; None for a large file that is not at the server yet."""
+    def _check_item(self, item: MediaEntry) -> Json:
+        """Return a media item of a check, with the bytes of a file that the server does not have."""
         alt = {"altText": item.alt} if item.alt else {}
         if item.url is not None:
             return {"kind": guess_kind(item.url), "url": item.url, **alt}
@@ -343,8 +360,6 @@ class Planner:
         if stored is not None:
             return {"kind": stored.kind, "mediaId": stored.id, **alt}
         path = Path(item.file or "")
-        if path.stat().st_size > INLINE_MAX:
-            return None
         encoded = base64.b64encode(path.read_bytes()).decode()
         return {"kind": guess_kind(path.name), "bytesBase64": encoded, **alt}
 
@@ -363,6 +378,19 @@ class Planner:
 
     def _name(self, account: str) -> str:
         return self._accounts[account].platform if account in self._accounts else account
+
+
+def _group(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """Yield accounts in order, in groups whose files a check has room for; larger files are not sent."""
+    group, total = list[str](), 0
+    for account, size in sizes.items():
+        needed = size if size <= INLINE_MAX else 0
+        if total + needed > INLINE_MAX:
+            yield group
+            group, total = [], 0
+        group.append(account)
+        total += needed
+    yield group
 
 
 def _cancel_all(id: str, posts: Sequence[QueuedPost], zone: str | None) -> Change:
