@@ -381,7 +381,7 @@ class Planner:
 
 
 def _group(sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """Yield accounts in order, in groups whose files a check has room for; larger files are not sent."""
+    """Yield accounts in order, in groups whose files a check has room for."""
     group, total = list[str](), 0
     for account, size in sizes.items():
         needed = size if size <= INLINE_MAX else 0

@@ -148,7 +148,7 @@ def parse_value(text: str) -> Any:
 
 
 def find_account(options: ApiOptions, client: Socialpub, name: str) -> str:
-    """Return the id of an account by its id, its @name, or its platform where that has no other."""
+    """Return the id of an account by its id or @name, or that of the only one of a platform."""
     if UUID.fullmatch(name):
         return name
     try:
