@@ -272,8 +272,7 @@ async def find_choices(service: AppContext, scope: Scope, name: str, state: str)
     row = await service.read(lambda: _find_attempt(service, scope, name, state))
     if row is None or row["choices"] is None:
         return None
-    offered = tuple(_decode_choice(packed) for packed in _decrypt(service, row, "choices"))
-    return LoginResult(row["profile"], offered, row["id"])
+    return LoginResult(row["profile"], _load_choices(service, row), row["id"])
 
 
 async def complete_with_choice(service: AppContext, scope: Scope, name: str, state: str, choice: str) -> LoginResult:
@@ -353,6 +352,10 @@ def _save_choices(service: AppContext, tx: Tx, attempt: str, offered: tuple[Offe
     ).execute()
 
 
+def _load_choices(service: AppContext, row: ConnectAttemptRow) -> tuple[OfferedAccount, ...]:
+    return tuple(_decode_choice(packed) for packed in _decrypt(service, row, "choices"))
+
+
 def _encode_choice(one: OfferedAccount) -> dict[str, Any]:
     identity = one.identity
     who = {"id": identity.platform_account_id, "name": identity.display_name, "extra": dict(identity.extra)}
@@ -430,6 +433,7 @@ def _revoke(service: AppContext, row: AccountRow) -> bool:
         held = tokens.decrypt(service, row["id"], row["secret"])
         if service.read(lambda: _is_login_shared(service, row, held)).result():
             return False
+        service.write(lambda tx: _delete_choices(service, tx, row, held)).result()
     except ApiError as error:
         log.warning("account %s: its authorization could not be revoked at the platform: %s", row["id"], error.code)
         return False
@@ -448,9 +452,20 @@ def _is_same_grant(service: AppContext, row: AccountRow, held: Tokens, other: Ac
     if other["platform_account_id"] == row["platform_account_id"]:
         return True
     assert other["secret"] is not None, "only rows with tokens are selected"
-    theirs = tokens.decrypt(service, other["id"], other["secret"])
+    return _is_same_login(held, tokens.decrypt(service, other["id"], other["secret"]))
+
+
+def _is_same_login(held: Tokens, theirs: Tokens) -> bool:
     mine = {held.access, held.refresh, held.private.get("login")} - {None}
     return bool(mine & {theirs.access, theirs.refresh, theirs.private.get("login")})
+
+
+def _delete_choices(service: AppContext, tx: Tx, row: AccountRow, held: Tokens) -> None:
+    """Delete the choices of logins whose authorization is about to be revoked."""
+    left = ConnectAttempt.choices.is_null(False) & (ConnectAttempt.ends_at > service.now_ms)
+    for attempt in find_rows(ConnectAttempt, left, ConnectAttempt.platform == row["platform"]):
+        if any(_is_same_login(held, one.tokens) for one in _load_choices(service, attempt)):
+            ConnectAttempt.delete().where(ConnectAttempt.id == attempt["id"]).execute()
 
 
 async def run_in_thread(service: AppContext, share: ShareKey, work: Callable[[], T]) -> T:

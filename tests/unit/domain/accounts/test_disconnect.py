@@ -19,7 +19,7 @@ from socialpub.platforms.contract import Board, Tokens, Upstream
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Account
-from tests.support.app_server import UNKNOWN_ID, AppServer, error_of, format_instant, unused_name
+from tests.support.app_server import UNKNOWN_ID, AppServer, error_of, format_instant, unchanged, unused_name
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
 from tests.support.media_uploads import wait_until
 from tests.support.request_cast import make_picture
@@ -78,6 +78,19 @@ def test_choices_last_ten_minutes_from_the_login(office: ConnectSession) -> None
     assert office.complete(state=state, choiceId=offered[0]["id"]).status_code == 201
     office.server.skip(1)
     assert error_of(office.complete(state=state, choiceId=offered[1]["id"]))["rule"] == "connect.state"
+
+
+def test_choices_end_with_the_authorization_of_their_login(office: ConnectSession) -> None:
+    state, offered = choices(office)
+    first, second = (office.complete(state=state, choiceId=one["id"]).json()["id"] for one in offered[:2])
+    assert office.browser.delete(f"/v1/accounts/{first}").is_success  # the second one needs the login
+    assert office.complete(state=state, choiceId=offered[2]["id"]).status_code == 201
+    (third,) = {row["id"] for row in office.rows() if row["disconnected_at"] is None} - {second}
+    for account in (second, third):
+        assert office.browser.delete(f"/v1/accounts/{account}").is_success
+    with unchanged(office.server):
+        for one in offered:
+            assert error_of(office.complete(state=state, choiceId=one["id"]))["rule"] == "connect.state"
 
 
 def test_choices_belong_to_their_session(office: ConnectSession) -> None:
