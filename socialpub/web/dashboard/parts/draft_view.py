@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from socialpub import platforms
+from socialpub.base import json_codec
 from socialpub.base.errors import ApiError
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.context.upstreams import UpstreamColumns
@@ -77,7 +78,7 @@ def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]
 
 def label_options(account: UpstreamColumns, options: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return options of a post with the labels of their fields, and their values in words."""
-    declared, extra = platforms.platform(account["platform"]), json.loads(account["extra"])
+    declared, extra = platforms.platform(account["platform"]), json_codec.loads(account["extra"])
     fields = {field.name: field for field in list_fields(declared.options)}
     labels = []
     for name, value in options.items():
@@ -93,7 +94,7 @@ def label_options(account: UpstreamColumns, options: Mapping[str, Any]) -> list[
 
 def label_default(account: UpstreamColumns, option: str) -> str:
     """Return the account's default for an option, in words: "Recipes, 42"; "" without one."""
-    declared, extra = platforms.platform(account["platform"]), json.loads(account["extra"])
+    declared, extra = platforms.platform(account["platform"]), json_codec.loads(account["extra"])
     if not extra.get(declared.defaults.get(option)):
         return ""
     shown = [str(extra[name]) for name in reversed(declared.account_fields) if extra.get(name)]
