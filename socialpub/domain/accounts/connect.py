@@ -322,7 +322,8 @@ def _use_up_attempt(service: AppContext, tx: Tx, scope: Scope, name: str, state:
     row = _find_attempt(service, scope, name, state)
     if row is None or row["used_at"] is not None:
         raise rule_error("connect.state")
-    ConnectAttempt.update(used_at=service.now_ms, session=_get_session(scope)).where(
+    now = service.now_ms  # it is needed until the platform has answered
+    ConnectAttempt.update(used_at=now, session=_get_session(scope), ends_at=now + ATTEMPT_MS).where(
         ConnectAttempt.id == row["id"]
     ).execute()
     return row

@@ -13,9 +13,11 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, Outcome
+from socialpub.domain.accounts import connect
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.xrpc import decode_claims
-from socialpub.platforms.contract import Board, Tokens, Upstream
+from socialpub.platforms.contract import Board, OfferedAccount, Tokens, Upstream
+from socialpub.platforms.facebook import connector as facebook
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Account
@@ -91,6 +93,24 @@ def test_choices_end_with_the_authorization_of_their_login(office: ConnectSessio
     with unchanged(office.server):
         for one in offered:
             assert error_of(office.complete(state=state, choiceId=one["id"]))["rule"] == "connect.state"
+
+
+def test_choices_of_a_login_completed_at_the_last_moment_stay(
+    office: ConnectSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, real = office.server, facebook.identify
+
+    def slow(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
+        server.skip(2)
+        connect.purge(server.service)
+        return real(up, now_ms)
+
+    monkeypatch.setattr(facebook, "identify", slow)
+    office.login_exists(pages=3)
+    back = office.visit(office.start())
+    server.skip(599)
+    offered = office.complete(code=back["code"], state=back["state"]).json()["choices"]
+    assert office.complete(state=back["state"], choiceId=offered[0]["id"]).status_code == 201
 
 
 def test_choices_belong_to_their_session(office: ConnectSession) -> None:
