@@ -113,7 +113,7 @@ def _demonstrate(
         service = start_isolated(bound)
         shown = create_sample_data(service, lab)
     else:
-        shown = create_with_history(build_settings(options, lab, 0), lab, clock) | {"url": bound.base_url}
+        shown = create_with_history(bound, sock.dup(), lab, clock)  # at the address that its links name
         service = start_isolated(bound)
     if options.once:
         with serve_in_thread(service, sock):
@@ -140,9 +140,10 @@ def serve_in_thread(service: AppContext, sock: socket.socket) -> Iterator[None]:
         yield
 
 
-def create_with_history(wanted: Settings, lab: simulator_server.SimulatorThread, clock: ReplayClock) -> dict[str, Any]:
+def create_with_history(
+    bound: Settings, sock: socket.socket, lab: simulator_server.SimulatorThread, clock: ReplayClock
+) -> dict[str, Any]:
     """Create a database with a history of days; log messages about that are suppressed."""
-    sock, bound = bind(wanted)
     logging.disable(logging.CRITICAL)
     try:
         clock.start_in_past()

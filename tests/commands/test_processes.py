@@ -272,6 +272,12 @@ def test_demo_prints_links_and_commands_for_a_text_an_image_and_a_video(start: S
     for line, names in zip(lines, ({"bluesky"}, set(CONNECTORS), takers), strict=True):
         statuses = {result["platform"]: result["status"] for result in curled(line, key[1])["results"]}
         assert statuses == dict.fromkeys(names, "published")
+    address = lines[0].split()[1].removesuffix("/v1/posts")
+    with make_client(address, key[1]) as api:
+        posts = api.get("/v1/posts", params={"limit": 200}).json()["data"]
+    links = [post["error"]["docUrl"] for post in posts if "error" in post]
+    assert links
+    assert all(link.startswith(f"{address}/docs/") for link in links), links  # of the history too
     entries = httpx.get(f"{page[1]}/lab/ledger", trust_env=False).json()[len(before) :]
     shown = httpx.get(page[1], trust_env=False, follow_redirects=True).text
     assert "Hello from socialpub!" in shown

@@ -124,7 +124,8 @@ def _empty(folder: Path) -> Iterator[DashboardWorld]:
 @contextlib.contextmanager
 def _full(folder: Path) -> Iterator[DashboardWorld]:
     with _on(folder) as (options, lab, clock):
-        shown = demo.create_with_history(demo.build_settings(options, lab, 0), lab, clock)
+        sock, settings = bind(demo.build_settings(options, lab, 0))
+        shown = demo.create_with_history(settings, sock, lab, clock)
         with _running(options, lab, shown) as world:
             yield world
 
