@@ -52,7 +52,7 @@ KNOWN = {
     "accounts/accounts": {"_select_cancelable", "count_uncanceled", "is_revoked"},
     "accounts/api_versions": {"notify_all"},
     "accounts/attention": {"clear", "save"},
-    "accounts/connect": {"_is_login_shared", "_save_choices", "purge"},
+    "accounts/connect": {"_delete_choices", "_is_login_shared", "_save_choices", "purge"},
     "accounts/revocation": {"_is_in_use"},
     "accounts/token_refresh": {"_emit_warnings", "_select_due", "_select_ids"},
     "accounts/tokens": {
@@ -61,7 +61,7 @@ KNOWN = {
     },
     "accounts/version_checks": {"_pick_account"},
     "notifications/channels": {"end_messages_if_deleted"},
-    "notifications/notification_outbox": {"_record_attempt", "find_due", "find_next_due"},
+    "notifications/notification_outbox": {"_is_moved", "_record_attempt", "find_due", "find_next_due"},
     "webhooks/webhook_outbox": {"find_due"},
     "identity/key_expiry": {"_find_due", "_notify_batch"},
     "identity/members": {"_withdraw_invitations"},
@@ -69,7 +69,7 @@ KNOWN = {
     "identity/sessions": {"_register_device", "end", "end_all", "find_device", "start"},
     "identity/signin": {"_load_login"},
     "identity/totp": {"delete", "is_required", "reset", "use_code"},
-    "identity/users": {"create_setup_token", "set_password"},
+    "identity/users": {"check_new", "create_setup_token", "set_password"},
     "media/files": {"_find_referenced", "has_references"},
     "media/library": {
         "_delete_asset", "_delete_if_unused", "_delete_unused_batch", "find_uses",
