@@ -50,9 +50,7 @@ SOON_SHOWN_MS = 60_000  # the page of a post that is due within this refreshes i
 PICKED_MAX = 100  # publications that one form acts on
 PICK, SEEN_DIGITS_MAX = "pick.", 14
 DAYS = {"earlier": -1, "later": 1, "week": 7}
-SOON_MS = (
-    5_000  # from a press of "Publish now" to the new time of the post, which must still be to come when it is written
-)
+SOON_MS = 5_000  # from "Publish now" to the new time, which must still be to come when it is written
 TYPED_FIELDS = {"day", "uri"}  # of the forms on the page of a post
 DONE_WORDS = {"cancel": "canceled", "retry": "retried"} | dict.fromkeys(DAYS, "moved")
 UNKNOWN_OUTCOME_RULE, STOPPED_RULE = "publish.outcome_unknown", "thread.previous_missing"
