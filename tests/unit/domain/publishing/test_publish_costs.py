@@ -13,7 +13,7 @@ from tests.support.app_server import AppServer, Person, format_instant, sleep_br
 from tests.support.database_costs import DatabaseCounter, DatabaseWork
 from tests.support.engine_statements import own
 
-TARGETS, TRIES, HOUR = 25, 12, 3600
+TARGETS, TRIES, LATER = 25, 12, 60
 EACH = 9  # statements for each target, beside the one that keeps the answer
 ACCEPTED = 3  # of them, those that are not asked after the transaction that accepts it, which need not read it
 CLAIMED = 1  # the change of the row, where the acceptance has not inserted it as claimed
@@ -34,11 +34,11 @@ def least(
     for number in range(TRIES):
         body: dict[str, Any] = {"text": f"number {number}", "targets": [{"accountId": each} for each in accounts]}
         if later:
-            body |= {"scheduledAt": format_instant(server.clock.now_ms() + HOUR * 1000)}
+            body |= {"scheduledAt": format_instant(server.clock.now_ms() + LATER * 1000)}
         with counting.while_() as done:
             alice.api.publish(body, key=f"number {number}").raise_for_status()
             if later:
-                server.skip(HOUR + 1)
+                server.skip(LATER + 1)
             while server.service.jobs.held() or len(server.lab.lab.ledger.posts()) < len(accounts) * (number + 1):
                 sleep_briefly()
         found.append(done.unasked)
