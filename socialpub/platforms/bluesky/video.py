@@ -44,7 +44,7 @@ def prepare_blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pendi
         return _poll(up, saved)
     if not up.site.video_service:
         return _upload_directly(up, item)
-    token, name = _check_allowed(up), f"{draft.nonce:016x}.{_ending(item)}"
+    token, name = _check_allowed(up, is_begun=bool(parts and parts.job)), f"{draft.nonce:016x}.{_ending(item)}"
     found = None
     if parts or whole_file(item).size > PARTS_FROM:
         found = video_parts.upload(up, item, name, token, parts or video_parts.PartUpload())
@@ -59,11 +59,15 @@ def _upload_directly(up: Upstream, item: DraftMedia) -> Json:
     return upload(up, "video", _headers(item), content=whole_file(item), timeout=UPLOAD_SECONDS)
 
 
-def _check_allowed(up: Upstream) -> str:
-    """Check that the account may upload; return the upload token."""
+def _check_allowed(up: Upstream, *, is_begun: bool) -> str:
+    """Check that the account may upload; return the upload token.
+
+    An upload that has begun may be the last one that the limits allow.
+    """
     service = _did(parse_origin(up.site.video_service))
     first = _token(up, service, "app.bsky.video.getUploadLimits")
-    _check_limits(up, first)
+    if not is_begun:
+        _check_limits(up, first)
     # The issuing server's clock counts: read it from its first token.
     issued = decode_claims(first).get("iat")
     until = {"exp": str(issued + _AUTH_SECONDS)} if isinstance(issued, int) else {}
