@@ -230,18 +230,20 @@ def _wait_two_days(world: RequestCast) -> ApiClient:
 def test_unused_files_are_deleted_in_one_act(world: RequestCast, browser: ApiClient) -> None:
     api = world.alice.api
     needed, drafted, spare = (stored_media(api, JPEG + bytes(number))["id"] for number in (1, 2, 3))
-    linked, drafted_link = (stored_media(api, JPEG + bytes(number)) for number in (4, 5))
+    linked, drafted_link, proxied = (stored_media(api, JPEG + bytes(number)) for number in (4, 5, 6))
     theirs = stored_media(world.charlie.api)["id"]
     world.scheduled(media=[{"kind": "image", "mediaId": needed}], scheduledAt="2098-01-01T00:00:00Z")
     new_draft(api, text="x", media=[{"kind": "image", "mediaId": drafted}])
     world.scheduled(media=[{"kind": "image", "url": linked["url"]}], scheduledAt="2098-01-01T00:00:00Z")
     new_draft(api, text="x", media=[{"kind": "image", "url": drafted_link["url"]}])
+    through = f"https://example.org/med_fit?url={proxied['url']}"  # what begins like an id comes first
+    world.scheduled(media=[{"kind": "image", "url": through}], scheduledAt="2098-01-01T00:00:00Z")
     assert "No unused files" in browser.get("/media/unused", headers=HTML).text  # all of them are new
     browser = _wait_two_days(world)
     assert 'href="/media/unused"' in browser.get("/media", headers=HTML).text
     assert "Delete 1 unused file?" in browser.get("/media/unused", headers=HTML).text
     assert "1 file deleted." in follow_notice(browser, send_form(browser, "/media/unused", profile=""))
-    assert set(shown(browser)) == {needed, drafted, linked["id"], drafted_link["id"]}
+    assert set(shown(browser)) == {needed, drafted, linked["id"], drafted_link["id"], proxied["id"]}
     assert api.get(f"/v1/media/{spare}").status_code == 404
     assert world.charlie.api.get(f"/v1/media/{theirs}").status_code == 200
     assert "0 files deleted." in follow_notice(browser, send_form(browser, "/media/unused", profile=""))

@@ -38,7 +38,9 @@ FIND_POST_WITH_MEDIA = f"""
     WHERE organization = {_MEDIA_ORGANIZATION} AND {IS_OPEN} AND {NAMES_MEDIA}
         AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1
 """
-_NAMED_ID = "substr(atom, instr(atom, 'med_'), 26)"  # of 26 characters, alone or within an address
+_NAMED_ID = """substr(
+    atom, CASE instr(atom, '/media/med_') WHEN 0 THEN instr(atom, 'med_') ELSE instr(atom, '/media/med_') + 7 END, 26
+)"""  # of 26 characters, alone or within an address
 # Files of an organization that nothing needs, oldest first: (organization, profile or null: of all, stored and needed
 # before, at most).
 FIND_UNUSED_OF_ORGANIZATION = f"""
