@@ -20,7 +20,13 @@ from tests.support.webhook_receiver import ReceivedCall, WebhookReceiver
 
 CHANGES = ("none", "moved", "turned off", "deleted", "secret rotated", "other events", "organization deleted")
 NEW_PATH = "/new"
+TIMEOUT_SECONDS = 60  # the longest that can be set: however slow the change is, its call does not time out first
 RESPONSES = {204: "succeeded", 404: "failed", 410: "failed", 503: "pending"}
+
+
+@pytest.fixture
+def server(make_server: Callable[..., AppServer]) -> AppServer:
+    return make_server(webhooks={"timeout": TIMEOUT_SECONDS})
 
 
 def change_endpoint(server: AppServer, person: Person, endpoint: str, change: str, new_url: str) -> None:
@@ -61,7 +67,7 @@ def build_answer(response: int, changed: threading.Event) -> Callable[[ReceivedC
     def answer(got: ReceivedCall) -> int:
         if got.path == NEW_PATH:
             return 204
-        assert changed.wait(60)
+        assert changed.wait(TIMEOUT_SECONDS)
         return response
 
     return answer
