@@ -45,11 +45,11 @@ INSERT_DELIVERIES = """
 # The due deliveries of an endpoint except the numbers ?4, in order, with all data of a call, as JSON.
 FIND_DUE = f"""
     SELECT json_group_array(json_array(
-        d.number, d.id, d.type, d.post, d.tries, event.number, d.organization, {FULL_DATA},
+        d.number, d.id, d.type, d.post, d.tries, d.next_attempt_at, event.number, d.organization, {FULL_DATA},
         event.created_at, coalesce(event.request_id, batch.request_id)
     ))
     FROM (
-        SELECT number, id, type, post, tries, event, organization FROM webhook_delivery
+        SELECT number, id, type, post, tries, next_attempt_at, event, organization FROM webhook_delivery
         WHERE endpoint = ?1 AND status = 'pending' AND next_attempt_at <= ?2
             AND number NOT IN (SELECT value FROM json_each(?4))
         ORDER BY next_attempt_at, number LIMIT ?3
@@ -74,13 +74,18 @@ FIND_ENDPOINT = """
     WHERE id = ? AND active AND deleted_at IS NULL
 """
 FIND_URL = "SELECT url FROM webhook_endpoint WHERE id = ?"
+# The times of a JSON list of deliveries, by number; `RESEND` changes them.
+FIND_PENDING_TIMES = """
+    SELECT number, next_attempt_at FROM webhook_delivery
+    WHERE number IN (SELECT value FROM json_each(?)) AND status = 'pending'
+"""
 
 # The results of attempts for one endpoint: deliveries, attempts, and the endpoint's status.
-# From a JSON list of [number, status, next attempt, status code, error, attempts].
+# From a JSON list of [number, status, next attempt, status code, error, attempts, tries].
 RECORD_RESULTS = """
     UPDATE webhook_delivery SET status = result.value ->> 1, next_attempt_at = result.value ->> 2,
-        attempts = attempts + (result.value ->> 5),
-        tries = tries + 1, last_status_code = result.value ->> 3, last_error = result.value ->> 4, updated_at = ?1
+        attempts = attempts + (result.value ->> 5), tries = result.value ->> 6,
+        last_status_code = result.value ->> 3, last_error = result.value ->> 4, updated_at = ?1
     FROM json_each(?2) AS result WHERE number = result.value ->> 0
 """
 # From a JSON list of [id, delivery, start, duration, status code, error, response].
@@ -144,11 +149,12 @@ FIND_ATTEMPTS = """
     WHERE delivery = ? ORDER BY started_at, id
 """
 
-# Resend with all attempts: one delivery, or those of an endpoint in a state since a time. A pending one that is due may
-# be in progress, so that its result would be recorded over this.
+# Resend with all attempts: one delivery, or those of an endpoint in a state since a time. The time of a pending one
+# always changes, which the call that may be in progress notices at its end.
 RESEND = """
-    UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1
-    WHERE id = ?2 AND (status <> 'pending' OR next_attempt_at > ?1)
+    UPDATE webhook_delivery SET status = 'pending', tries = 0,
+        next_attempt_at = coalesce(min(?1, next_attempt_at - 1), ?1), updated_at = ?1
+    WHERE id = ?2
 """
 RESEND_ALL = """
     UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1

@@ -15,7 +15,7 @@ from socialpub.store.schema.models import Notification, NotificationChannel, Web
 from tests.support.app_server import AppServer, Person, sleep_briefly
 from tests.support.chat_servers import CHANNELS
 from tests.support.publishing_state import schedule_post
-from tests.support.webhook_endpoints import ENDPOINTS, register_endpoint
+from tests.support.webhook_endpoints import DELIVERIES, ENDPOINTS, list_deliveries, register_endpoint
 from tests.support.webhook_receiver import ReceivedCall, WebhookReceiver
 
 CHANGES = ("none", "moved", "turned off", "deleted", "secret rotated", "other events", "organization deleted")
@@ -91,6 +91,31 @@ def test_each_change_of_an_endpoint_during_a_call(server: AppServer, sink: Webho
         assert paths == [f"/hooks/{response}", NEW_PATH][:calls]
         (row,) = server.rows(WebhookEndpoint, id=endpoint)
         assert bool(row["active"]) == is_active, response
+
+
+@pytest.mark.parametrize("response", [404, 503])
+def test_a_redelivery_during_the_last_attempt_gives_all_attempts(
+    make_server: Callable[..., AppServer], sink: WebhookReceiver, response: int
+) -> None:
+    server = make_server(webhooks={"timeout": TIMEOUT_SECONDS, "waits": [0.01]})  # two attempts
+    person, redelivered = server.connected_person("Alice"), threading.Event()
+
+    def answer(got: ReceivedCall) -> int:
+        if len(sink.got) != 2:
+            return 503
+        assert redelivered.wait(TIMEOUT_SECONDS)
+        return response
+
+    sink.answer = answer
+    register_endpoint(person, sink.url, events=["post.queued"])
+    schedule_post(server, person)
+    sink.wait(2)
+    (row,) = list_deliveries(person)
+    again = person.api.post(f"{DELIVERIES}/{row['id']}/redeliver")
+    assert (again.status_code, again.json()["status"]) == (202, "pending")
+    redelivered.set()
+    delivery = wait_for_attempts(server, WebhookDelivery, person, 4)
+    assert (delivery["status"], delivery["attempts"]) == ("failed", 4)
 
 
 CHANNEL_CHANGES = ("none", "moved", "turned off", "deleted")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import NamedTuple
@@ -48,6 +48,7 @@ class DueDelivery(NamedTuple):
     type: str
     post: str | None
     tries: int
+    next_attempt_at: int
     event_number: int
     organization: str
     data: str
@@ -192,7 +193,9 @@ class WebhookOutbox:
     ) -> list[int | None]:
         """Implement `Outbox` with few statements, independent of the number of calls."""
         now, url = service.now_ms, sql.fetch_value(statements.FIND_URL, (receiver,))
-        results = [_finish_delivery(service, task.data, attempt, url) for task, attempt in calls]
+        numbers = sql.dump_json([task.number for task, _ in calls])
+        times: dict[int, int] = dict(sql.fetch_all(statements.FIND_PENDING_TIMES, (numbers,)))
+        results = [_finish_delivery(service, task.data, attempt, url, times) for task, attempt in calls]
         sql.update(statements.RECORD_RESULTS, (now, sql.dump_json([result.state_row for result in results])))
         sql.update(
             statements.INSERT_ATTEMPTS, (sql.dump_json([row for result in results for row in result.attempt_rows]),)
@@ -215,12 +218,13 @@ class _FinishedDelivery(NamedTuple):
     attempt: OutboundAttempt
     state: str
     next_at: int | None
+    tries: int
 
     @property
     def state_row(self) -> tuple[str | int | None, ...]:
         """Row for `statements.RECORD_RESULTS`."""
-        attempt = self.attempt
-        return (self.due.number, self.state, self.next_at, attempt.status, attempt.error, len(attempt.all))
+        attempt, calls = self.attempt, len(self.attempt.all)
+        return (self.due.number, self.state, self.next_at, attempt.status, attempt.error, calls, self.tries)
 
     @property
     def attempt_rows(self) -> list[tuple[str | int | None, ...]]:
@@ -249,15 +253,22 @@ def _build_task(service: AppContext, to: EndpointTarget, due: DueDelivery) -> De
     )
 
 
-def _finish_delivery(service: AppContext, due: DueDelivery, attempt: OutboundAttempt, url: str) -> _FinishedDelivery:
-    """Return the end of a call; one that failed elsewhere than at `url` is repeated there."""
-    is_moved = attempt.error is not None and due.url != url
-    next_at = service.now_ms if is_moved else compute_retry_at(service, due.tries, attempt)
-    return _FinishedDelivery(due, attempt, get_status(attempt, next_at), next_at)
+def _finish_delivery(
+    service: AppContext, due: DueDelivery, attempt: OutboundAttempt, url: str, times: Mapping[int, int]
+) -> _FinishedDelivery:
+    """Return the end of a call.
+
+    One that failed elsewhere than at `url`, or was redelivered meanwhile (which changed its time), is repeated at once.
+    """
+    is_redelivered = times.get(due.number, due.next_attempt_at) != due.next_attempt_at
+    is_repeated = attempt.error is not None and (is_redelivered or due.url != url)
+    next_at = service.now_ms if is_repeated else compute_retry_at(service, due.tries, attempt)
+    tries = 0 if is_redelivered and is_repeated else due.tries + 1
+    return _FinishedDelivery(due, attempt, get_status(attempt, next_at), next_at, tries)
 
 
 def _log_attempts(endpoint: str, results: Sequence[_FinishedDelivery]) -> None:
-    for due, attempt, _, next_at in results:
+    for due, attempt, _, next_at, _ in results:
         if attempt.previous:
             log_attempt("delivery", due.id, due.type, endpoint, attempt.previous, None)
         log_attempt("delivery", due.id, due.type, endpoint, attempt, next_at)
