@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import httpx
@@ -110,6 +111,19 @@ def test_failures_are_grouped_by_their_cause_and_tried_again_together(world: Req
     assert "Retrying 2 posts." in then(browser, send_form(browser, "/overview/retry", **cause))
     assert {world.server.wait(post, "published")["status"] for post in (first, second)} == {"published"}
     assert "Retrying 0 posts." in then(browser, send_form(browser, "/overview/retry", **cause))
+
+
+def test_failures_whose_media_were_deleted_are_not_tried_again(world: RequestCast, browser: ApiClient) -> None:
+    post, other = failed(world), failed(world)
+    (media,) = json.loads(world.server.rows(id=post)[0]["media"])
+    assert world.alice.api.delete(f"/v1/media/{media['mediaId']}").status_code == 200
+    error = world.alice.api.get(f"/v1/posts/{post}").json()["error"]
+    cause = {"account": world.alice.bluesky, "code": error["code"], "rule": error.get("rule", "")}
+    assert "Retrying 1 post." in then(browser, send_form(browser, "/overview/retry", **cause))
+    assert world.server.wait(other, "published")
+    refused = send_form(browser, "/overview/retry", **cause)
+    assert (refused.status_code, f"There is no media {media['mediaId']}" in refused.text) == (404, True)
+    assert world.server.rows(id=post)[0]["status"] == "failed"
 
 
 def test_a_failure_of_a_lost_account_is_answered_by_connecting_it_again(world: RequestCast, browser: ApiClient) -> None:

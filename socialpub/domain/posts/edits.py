@@ -295,7 +295,8 @@ def _write(tx: Tx, who: Actor, plan: EditPlan) -> bool:
     if rows != [edit.row for edit in edits]:
         edits = _plan_again(who, rows, plan)
     new = [edit.target for edit in edits if edit.changed]
-    _check_media(who, new)
+    used = [(target.account["profile"], asset) for target in new for asset in target.assets]
+    request_lookup.check_media(who.scope.organization, used)
     if service.runtime.settings.publishing.refuse_duplicates:
         texts = [edit.target for edit in edits if "text" in edit.changed]
         post_history.check_duplicates(texts, post_history.find_repeated(service, texts))
@@ -322,15 +323,6 @@ def _plan_again(who: Actor, rows: Sequence[PostRow], plan: EditPlan) -> list[Pla
     checked = preflight.check_cheap_now(who.service, new, _join_histories(drafts))
     _check_passed(who.service, new, checked)
     return _plan_all(who.service, drafts, checked, plan.stored)
-
-
-def _check_media(who: Actor, new: Sequence[ResolvedTarget]) -> None:
-    """Check that the media of the new content still exist in the scope."""
-    owners = request_lookup.load_media_owners({asset for target in new for asset in target.assets})
-    profiles = {id_: profile for id_, (owner, profile) in owners.items() if owner == who.scope.organization}
-    for target in new:
-        for asset in target.assets:
-            library.check_usable(profiles, target.account["profile"], asset)
 
 
 _TRANSITIONS = {(True, False): "edit", (True, True): "edit_at", (False, True): "reschedule"}  # content, time

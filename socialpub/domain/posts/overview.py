@@ -171,17 +171,25 @@ def _group_failures(examples: Iterable[PostSummary]) -> list[FailureGroup]:
 
 
 def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> ActionResult:
-    """Retry up to a hundred posts that failed for a cause; return the `{count}` retried."""
+    """Retry up to a hundred posts that failed for a cause; return the `{count}` retried.
+
+    Raises ApiError if every post was refused.
+    """
     service, again = who.service, 0
     wanted = [
         post
         for post in _load_failures(service, who.scope)
         if (post.account, post.error.get("code", ""), post.error.get("rule", "")) == (account, code, rule)
     ]
+    refusals = []
     for post in wanted[:BULK_MAX]:
-        with contextlib.suppress(ApiError):  # another request was faster
+        try:
             post_actions.retry(tx, who, post.id, RetryRequest())
             again += 1
+        except ApiError as error:  # another request was faster, or its media were deleted
+            refusals.append(error)
+    if refusals and not again:
+        raise refusals[0]
     return _count_result(again, account)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from socialpub import platforms
@@ -13,7 +14,7 @@ from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.posts import post_log
+from socialpub.domain.posts import post_log, request_lookup
 from socialpub.domain.posts.targets import check_future
 from socialpub.domain.publishing import transactions
 from socialpub.domain.schemas import validation
@@ -42,14 +43,23 @@ def build_window_error(row: PostRow) -> ApiError:
 
 
 def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
-    """Retry a failed or rejected post as a new attempt, free of quota, at a time or at once."""
+    """Retry a failed or rejected post as a new attempt, free of quota, at a time or at once.
+
+    Raises ApiError, with nothing written, also if media of it or of the pieces after it were deleted.
+    """
     service, at_ms = who.service, request.scheduled_at
     check_future(service, at_ms)
     row = post_log.find(who.scope, post)
     if _find_rule(row) == "publish.outcome_unknown":
         raise rule_error("post.retry.unsettled")
-    if row["status"] in ("failed", "rejected") and post_states.is_waiting_piece(row):
+    if row["status"] not in ("failed", "rejected"):
+        raise rule_error("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
+    if post_states.is_waiting_piece(row):
         raise rule_error("post.retry.thread")
+    stopped = _list_stopped(row)
+    refs = [(each["profile"], ref) for each in (row, *stopped) for ref in json.loads(each["media"])]
+    used = [(profile, ref["mediaId"]) for profile, ref in refs if "mediaId" in ref]
+    request_lookup.check_media(who.scope.organization, used)
     soon = service.now_ms if at_ms is None else None
     fresh: dict[str, Any] = {
         "error": None,
@@ -63,22 +73,23 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
         "scheduled_at": at_ms,
     }
     name = "retry" if at_ms is None else "retry_at"
-    if not post_states.apply(service, tx, name, post, request_id=who.request_id, **fresh):
-        raise rule_error("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
+    post_states.apply(service, tx, name, post, request_id=who.request_id, **fresh)
     due, account = at_ms or service.now_ms, row["account"]
     service.jobs.put(tx, "publish", post, due, account, upstreams.load_share_key(service, account))
-    revived = _revive_later(tx, who, row, name, fresh | {"next_attempt_at": None})
-    for each in (row, *revived):
-        library.extend_retention(service, tx, library.load_assets(json.loads(each["media"])).values(), at_ms)
+    _revive(tx, who, stopped, name, fresh | {"next_attempt_at": None})
+    library.extend_retention(service, tx, library.load_assets([ref for _, ref in refs]).values(), at_ms)
     return ActionResult(post_log.load_body(who.scope, post), 202)
 
 
-def _revive_later(tx: Tx, who: Actor, row: PostRow, name: str, columns: dict[str, Any]) -> list[PostRow]:
-    """Let the pieces that stopped with this one wait for it again; return them."""
-    stopped = [piece for piece in post_states.list_later_pieces(row) if _is_stopped(piece)]
+def _list_stopped(row: PostRow) -> list[PostRow]:
+    """List the pieces that stopped with this one."""
+    return [piece for piece in post_states.list_later_pieces(row) if _is_stopped(piece)]
+
+
+def _revive(tx: Tx, who: Actor, stopped: Sequence[PostRow], name: str, columns: dict[str, Any]) -> None:
+    """Let the pieces that stopped with one wait for it again."""
     for piece in stopped:
         post_states.apply(who.service, tx, name, piece["id"], request_id=who.request_id, **columns)
-    return stopped
 
 
 def _is_stopped(piece: PostRow) -> bool:
@@ -105,7 +116,8 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
             service, tx, "settle_absent", post, request_id=who.request_id, **_absent_columns(service, row)
         )
         return post_log.load_body(who.scope, post)
-    if _revive_later(tx, who, row, "retry", {"error": None, "error_code": None, "tries": 0}):
+    if stopped := _list_stopped(row):
+        _revive(tx, who, stopped, "retry", {"error": None, "error_code": None, "tries": 0})
         _check_address(row["platform"], request)
     changes: dict[str, Any] = {
         "published_at": sent_ms or service.now_ms,

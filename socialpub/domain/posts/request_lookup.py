@@ -126,3 +126,11 @@ def load_media_owners(ids: Collection[str]) -> dict[str, tuple[str, str | None]]
         return {}
     found = sql.load_json(sql.fetch_value(acceptance.FIND_MEDIA_SCOPES, (sql.dump_json(list(ids)),)))
     return {id_: (organization, profile) for id_, organization, profile in found}
+
+
+def check_media(organization: str, used: Collection[tuple[str, str]]) -> None:
+    """Check that the media of pairs (profile, media) still exist. Raises `media.unknown`."""
+    owners = load_media_owners({asset for _, asset in used})
+    profiles = {id_: profile for id_, (owner, profile) in owners.items() if owner == organization}
+    for profile, asset in used:
+        library.check_usable(profiles, profile, asset)

@@ -528,7 +528,14 @@ RETRY = Operation(
     body=RetryRequest,
     requests={"at once": {}, "later": RESCHEDULE_REQUEST},
     answers={202: SuccessResponse(PostBody, "The retry is scheduled.", QUEUED)},
-    errors=("not_found", "post.retry.status", "post.retry.unsettled", "post.retry.thread", "scheduledAt.future"),
+    errors=(
+        "not_found",
+        "media.unknown",
+        "post.retry.status",
+        "post.retry.unsettled",
+        "post.retry.thread",
+        "scheduledAt.future",
+    ),
 )
 
 

@@ -448,6 +448,17 @@ def test_a_failed_post_is_tried_again_at_once_from_what_is_stored(world: Request
     assert len(world.server.lab.lab.ledger.posts()) == 1
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_post_whose_media_were_deleted_is_not_tried_again(world: RequestCast, *, later: bool) -> None:
+    post = failed(world)
+    (media,) = json.loads(world.server.rows(id=post)[0]["media"])
+    assert world.alice.api.delete(f"/v1/media/{media['mediaId']}").status_code == 200
+    body = {"scheduledAt": world.soon()} if later else {}
+    with unchanged(world.server):
+        refused = world.alice.api.post(f"/v1/posts/{post}/retry", json=body)
+    assert (refused.status_code, error_of(refused)["rule"]) == (404, "media.unknown")
+
+
 def test_a_failed_post_is_tried_again_at_a_time(world: RequestCast) -> None:
     post, at = failed(world), world.soon()
     answer = world.alice.api.post(f"/v1/posts/{post}/retry", json={"scheduledAt": at})
