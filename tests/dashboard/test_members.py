@@ -86,6 +86,22 @@ def test_so_many_may_be_open(owner: httpx.Client, monkeypatch: pytest.MonkeyPatc
     assert (refused.status_code, "Withdraw one first" in refused.text) == (409, True)
 
 
+def test_so_many_members_may_join_and_all_are_listed(
+    server: AppServer, owner: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = len(server.rows(User))
+    monkeypatch.setattr(users, "MEMBERS_MAX", count + 1)
+    first, second = invite_member(owner, "1@example.com"), invite_member(owner, "2@example.com")
+    assert join_organization(server, first).status_code == 303
+    refused = join_organization(server, second)
+    assert (refused.status_code, "One has to be removed first" in refused.text) == (409, True)
+    invited = send_settings_form(owner, PATH, email="3@example.com", role="member")
+    assert (invited.status_code, "One has to be removed first" in invited.text) == (409, True)
+    assert [row["email"] for row in server.rows(User)[count:]] == ["1@example.com"]
+    assert send_settings_form(owner, f"{PATH}/{member_id(server, '1@example.com')}/remove").status_code == 303
+    assert join_organization(server, second).status_code == 303  # the invitation was not used up
+
+
 def test_so_many_may_be_made_within_a_day(
     server: AppServer, owner: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,6 @@ from socialpub.store.schema.models import (
 INVITATION_MS = 7 * DAY_MS
 OPEN_INVITATIONS_MAX = 20
 INVITATIONS_PER_DAY_MAX = 100  # each may send mail to a stranger
-MEMBERS_MAX = 500
 
 
 class MemberBody(TypedDict):
@@ -88,7 +87,7 @@ class InvitationView:
 def list_members(scope: Scope) -> list[MemberBody]:
     """List the members of the organization, oldest first."""
     query = User.select(User.id, User.email, User.role, User.created_at).where(User.organization == scope.organization)
-    rows = query.order_by(User.created_at, User.id).limit(MEMBERS_MAX).tuples()
+    rows = query.order_by(User.created_at, User.id).tuples()
     return [{"id": id, "email": email, "role": role, "createdAt": format_iso(at)} for id, email, role, at in rows]
 
 
@@ -117,13 +116,14 @@ def _find_row(scope: Scope, member: str) -> UserRow:
 def invite(tx: Tx, who: Actor, email: str, role: str) -> ActionResult:
     """Create an invitation, replacing one to the same address; return it with its token.
 
-    Raises ApiError `validation_failed` for a bad address or role; 409 for a member or too many invitations.
+    Raises ApiError `validation_failed` for a bad address or role; 409 for a member or too many members or invitations.
     """
     service, organization, now = who.service, who.scope.organization, who.service.now_ms
     address = users.normalize_email(email)
     users.check_role(role)
     if User.select().where(User.email == address, User.organization == organization).exists():
         raise users.build_field_error("email", "This person is already a member.", status=409)
+    users.check_room(organization)
     Invitation.delete().where(Invitation.ends_at <= now).execute()
     Invitation.delete().where(Invitation.organization == organization, Invitation.email == address).execute()
     if _count_recent(who) >= INVITATIONS_PER_DAY_MAX:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
 ROLES = ("owner", "admin", "member", "author")
+MEMBERS_MAX = 500  # of an organization
 PASSWORD_MIN, PASSWORD_MAX = 10, 1024
 _EMAIL = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}")
 
@@ -72,11 +73,15 @@ def _make_dummy_hash() -> str:
 
 
 def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dict[str, Any]:
-    """Create a user; return `{id, email, role}`. Raises ApiError `not_found`, 409 if taken."""
+    """Create a user; return `{id, email, role}`.
+
+    Raises ApiError `not_found`; 409 if the address is taken, or the organization has MEMBERS_MAX members.
+    """
     address = normalize_email(email)
     check_role(role)
     profiles.check_organization(who.scope.organization)
     check_new(address)
+    check_room(who.scope.organization)
     row = {"id": who.service.runtime.ids.uuid(), "email": address, "role": role}
     columns = {"organization": who.scope.organization, "created_at": who.service.now_ms}
     User.insert(password=password_hash, **columns, **row).execute()
@@ -95,6 +100,13 @@ def check_new(address: str) -> None:
     """Raise ApiError, a 409, if there is a user with this address, in any organization."""
     if User.select().where(User.email == address).exists():
         message = "There is already a user with this e-mail address, and a user belongs to one organization."
+        raise build_field_error("email", message, status=409)
+
+
+def check_room(organization: str) -> None:
+    """Raise ApiError, a 409, if the organization has MEMBERS_MAX members."""
+    if User.select().where(User.organization == organization).count() >= MEMBERS_MAX:
+        message = f"The organization has {MEMBERS_MAX} members, the maximum. One has to be removed first."
         raise build_field_error("email", message, status=409)
 
 
