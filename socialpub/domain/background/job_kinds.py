@@ -13,6 +13,7 @@ from socialpub.base.config import Settings
 from socialpub.domain.accounts import accounts
 from socialpub.domain.background import recovery
 from socialpub.domain.context.app_context import AppContext, limit_concurrency
+from socialpub.domain.delivery.webhooks import deliveries
 from socialpub.domain.media import library
 from socialpub.domain.publishing import dispatch
 from socialpub.domain.publishing.dispatch import RunDone
@@ -105,6 +106,14 @@ JOB_KINDS: tuple[JobKind, ...] = (
     JobKind(
         "cancel",
         run=_run_in_worker(lambda context, claim: accounts.run_cancel_job(context.service, claim, context.stopping)),
+        concurrency=lambda settings: 2,
+        pausable=False,
+    ),
+    JobKind(
+        "redeliver",
+        run=_run_in_worker(
+            lambda context, claim: deliveries.run_redeliver_job(context.service, claim, context.stopping)
+        ),
         concurrency=lambda settings: 2,
         pausable=False,
     ),

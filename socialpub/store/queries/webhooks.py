@@ -149,14 +149,22 @@ FIND_ATTEMPTS = """
     WHERE delivery = ? ORDER BY started_at, id
 """
 
-# Resend with all attempts: one delivery, or those of an endpoint in a state since a time. The time of a pending one
-# always changes, which the call that may be in progress notices at its end.
+# Resend a delivery with all attempts. The time of a pending one always changes, which the call that may be in progress
+# notices at its end.
 RESEND = """
     UPDATE webhook_delivery SET status = 'pending', tries = 0,
         next_attempt_at = coalesce(min(?1, next_attempt_at - 1), ?1), updated_at = ?1
     WHERE id = ?2
 """
-RESEND_ALL = """
-    UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1
-    WHERE endpoint = ?2 AND status = ?3 AND created_at >= ?4
+# The deliveries of an endpoint that were in a state at ?4, with events since ?3: their number, and a batch of them.
+_IN_STATE = """
+    endpoint = ?1 AND status = ?2 AND created_at >= ?3 AND updated_at <= ?4
+"""
+COUNT_IN_STATE = f"SELECT count(*) FROM webhook_delivery WHERE {_IN_STATE}"
+RESEND_BATCH = f"""
+    UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?5, updated_at = ?5
+    WHERE EXISTS (SELECT 1 FROM webhook_endpoint WHERE id = ?1 AND deleted_at IS NULL) AND number IN (
+        SELECT number FROM webhook_delivery WHERE {_IN_STATE} AND number > ?6 ORDER BY number LIMIT ?7
+    )
+    RETURNING number
 """

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from socialpub.domain.delivery.webhooks import endpoints, webhook_outbox
+from socialpub.domain.delivery.webhooks import deliveries, endpoints, webhook_outbox
 from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.store.engine import sql
+from socialpub.store.queries import webhooks as statements
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.support.app_server import AppServer, error_of, sleep_briefly, unchanged
 from tests.support.ports import unused_address
@@ -188,6 +191,85 @@ def test_one_post_and_a_thousand_failed_deliveries_are_redelivered_by_id(
     wait_for_deliveries(world.server, world.alice, 3, "succeeded")
     ids = [call.headers["x-service-event-id"] for call in sink.got]
     assert sorted(ids[:3]) == sorted(ids[3:])
+
+
+def fail_deliveries(world: RequestCast, sink: WebhookReceiver, count: int) -> str:
+    """The endpoint of so many deliveries that failed."""
+    sink.answer = lambda got: 404
+    endpoint = register_endpoint(world.alice, sink.url, events=["post.published"])
+    for _ in range(count):
+        world.published()
+    wait_for_deliveries(world.server, world.alice, count, "failed")
+    sink.answer = lambda got: 200
+    return f"{ENDPOINTS}/{endpoint['id']}"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_many_are_redelivered_in_batches(
+    world: RequestCast, sink: WebhookReceiver, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(deliveries, "REDELIVER_BATCH", 2)
+    began = world.soon(0)
+    endpoint, sizes, resend = fail_deliveries(world, sink, count), [], sql.fetch_all
+
+    def fetch_all(text: str, params: Any = ()) -> Any:
+        found = resend(text, params)
+        if text == statements.RESEND_BATCH:
+            sizes.append(len(found))
+        return found
+
+    monkeypatch.setattr(sql, "fetch_all", fetch_all)
+    again = world.alice.api.post(f"{endpoint}/redeliver", json={"since": began})
+    assert (again.status_code, again.json()) == (202, {"count": count})
+    wait_for_deliveries(world.server, world.alice, count, "succeeded")
+    wait_for_jobs(world)
+    assert [row["attempts"] for row in world.server.rows(WebhookDelivery)] == [2] * count
+    assert (sum(sizes), max(sizes) <= 2) == (count, True)
+
+
+@pytest.mark.parametrize("response", [200, 404])
+def test_a_redelivery_that_a_stop_cuts_off_goes_on_after_the_start(
+    world: RequestCast, sink: WebhookReceiver, monkeypatch: pytest.MonkeyPatch, response: int
+) -> None:
+    monkeypatch.setattr(deliveries, "REDELIVER_BATCH", 2)
+    server, began, endpoint, later = world.server, world.soon(0), fail_deliveries(world, sink, 5), threading.Event()
+    sink.answer = lambda got: response if later.wait(30) else 500
+    with monkeypatch.context() as patched:
+        patched.setattr(server.service.jobs, "paused", lambda: ("redeliver",))
+        assert world.alice.api.post(f"{endpoint}/redeliver", json={"since": began}).json() == {"count": 5}
+        sink.wait(5 + 2)
+        server.clock.skip(1)  # a clock that stands still could not tell what failed before from what failed again
+        later.set()
+        while sorted(row["attempts"] for row in server.rows(WebhookDelivery)) != [1, 1, 1, 2, 2]:
+            sleep_briefly()
+        server.stop()
+    server.start()
+    sink.wait(5 + 5)
+    wait_for_jobs(world)
+    while {row["status"] for row in server.rows(WebhookDelivery)} != {"succeeded" if response == 200 else "failed"}:
+        sleep_briefly()
+    assert [row["attempts"] for row in server.rows(WebhookDelivery)] == [2] * 5
+
+
+def test_the_rest_of_a_redelivery_ends_with_its_endpoint(
+    world: RequestCast, sink: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "REDELIVER_BATCH", 2)
+    began, endpoint, jobs = world.soon(0), fail_deliveries(world, sink, 5), world.server.service.jobs
+    with monkeypatch.context() as patched:
+        patched.setattr(jobs, "paused", lambda: ("redeliver",))
+        assert world.alice.api.post(f"{endpoint}/redeliver", json={"since": began}).json() == {"count": 5}
+        sink.wait(5 + 2)
+        assert world.alice.api.delete(endpoint).is_success
+    jobs.wakeup.wake()
+    wait_for_jobs(world)
+    assert "pending" not in {row["status"] for row in world.server.rows(WebhookDelivery)}
+    assert len(sink.got) == 5 + 2
+
+
+def wait_for_jobs(world: RequestCast) -> None:
+    while world.server.jobs():
+        sleep_briefly()
 
 
 def test_a_delivery_that_waits_is_redelivered_at_once(world: RequestCast, sink: WebhookReceiver) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from socialpub.base.errors import ApiError
@@ -23,10 +25,12 @@ from socialpub.domain.schemas.webhooks import (
 )
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
+from socialpub.store.jobs.leases import Claim
 from socialpub.store.queries import webhooks as statements
 from socialpub.store.rows import DeliveryStatus
 
 LISTING = "webhook-deliveries"
+REDELIVER_BATCH = 100  # deliveries queued again per transaction: other writers wait for it
 
 
 class _DeliveryRow(NamedTuple):
@@ -98,15 +102,44 @@ def _build_row(organization: str, number: int, created_at: int, *delivery: Any) 
 
 
 def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> ActionResult:
-    """Queue an endpoint's deliveries again; return `{count}`. Raises ApiError `not_found`."""
-    row = endpoints.find(who.scope, endpoint)
+    """Queue an endpoint's deliveries again; return `{count}`. Raises ApiError `not_found`.
+
+    The first batch is queued here, the rest by a job, so that other writes get in between. The job is stored with the
+    first batch: a server that is killed in between queues the rest after its next start, and none a second time.
+    """
+    service, row, at_ms = who.service, endpoints.find(who.scope, endpoint), who.service.now_ms
     wanted = request.status or "failed"
     count = 0
     if wanted != "pending":  # already queued
-        count = sql.update(statements.RESEND_ALL, (who.service.now_ms, row["id"], wanted, request.since))
-    tx.after_commit(lambda: who.service.wake_deliveries([row["id"]]))
+        selected = (row["id"], wanted, request.since, at_ms)
+        count = sql.fetch_value(statements.COUNT_IN_STATE, selected)
+        if _resend_batch(service, tx, selected, 0) is not None:
+            service.jobs.put(tx, "redeliver", ":".join(map(str, ("redeliver", *selected))), at_ms)
     body: RedeliveredBody = {"count": count}
     return ActionResult(body, 202, subject=row["id"])
+
+
+def run_redeliver_job(service: AppContext, claim: Claim, stopping: Callable[[], bool]) -> None:
+    """Run the redeliver job batch by batch; a stopped or killed run is resumed."""
+    _, endpoint, status, since, at = claim.key.split(":")
+    selected = (endpoint, status, int(since), int(at))
+    last: int | None = 0
+    while last is not None:
+        if stopping():
+            service.write(lambda tx: service.jobs.reschedule(tx, claim, service.now_ms)).result()
+            return
+        last = service.write(functools.partial(_resend_batch, service, selected=selected, after=last)).result()
+    service.write(lambda tx: service.jobs.finish(tx, claim)).result()
+
+
+def _resend_batch(service: AppContext, tx: Tx, selected: tuple[str, str, int, int], after: int) -> int | None:
+    """Queue again the batch numbered after `after`.
+
+    Return its last number, or None if there is no other batch.
+    """
+    found = sql.fetch_all(statements.RESEND_BATCH, (*selected, service.now_ms, after, REDELIVER_BATCH))
+    tx.after_commit(lambda: service.wake_deliveries([selected[0]]))
+    return max(number for (number,) in found) if len(found) == REDELIVER_BATCH else None
 
 
 def _to_body(row: _DeliveryRow) -> DeliveryBody:
