@@ -334,7 +334,7 @@ def test_endpoints_of_a_limited_key_get_the_events_of_its_accounts(
         assert listed.api.delete(f"{ENDPOINTS}/{whole['id']}").status_code == 404
     browser = sign_in(server, alice.organization)
     for path in (f"/webhooks/{own['id']}", f"/settings/notifications/{channel['id']}", "/settings/notifications"):
-        assert "the organization, only 1 account<" in browser.get(path).text, path
+        assert "the whole organization, only 1 account<" in browser.get(path).text, path
     wider = server.limited(alice, accounts=[alice.bluesky, second])
     assert ids(wider, ENDPOINTS) == {own["id"]}  # its list contains the endpoint's
 
