@@ -223,6 +223,12 @@ def test_the_page_stays_small_with_many_accounts(make_server: Callable[..., AppS
     assert max(sizes) < 60_000, sizes
 
 
+def test_a_refused_post_keeps_its_preview(world: RequestCast, browser: ApiClient) -> None:
+    refused = send_compose(browser, text="x" * 301, **target_fields(world.alice.bluesky))
+    assert (refused.status_code, refused.text.count('class="panel preview"')) == (400, 1)
+    assert "Nothing was published." in refused.text
+
+
 def test_a_default_of_the_account_stands_beside_its_option(world: RequestCast, browser: ApiClient) -> None:
     account = world.server.connect(world.alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")["id"]
     shown = send_compose(browser, "", customize=account, **target_fields(account))

@@ -82,7 +82,9 @@ async def _send(call: RequestContext, given: Form) -> HandlerResponse:
             return await _send_draft(call, given, wait)
         answer = await posts_api.publish_keyed(call, ask, wait)
     except ApiError as error:
-        return await render(call, given, explain_refusal(error, given))
+        refused = explain_refusal(error, given)
+        shown = await check(call, given | {"do": "live"})
+        return await render(call, given, replace(refused, previews=shown.previews))
     return redirect_to_posts(call, json.loads(answer.body))
 
 
