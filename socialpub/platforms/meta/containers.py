@@ -282,7 +282,7 @@ def settle(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Publ
         reply = fetch_status(flow, up, plan["container"])
     except ApiError as error:
         # Reading the status sometimes fails for a published container (Graph 100/33): the post itself still tells.
-        return _find_post(flow, up, plan, since_ms) or Unknown(
+        return _find_by_text(flow, up, plan, since_ms) or Unknown(
             {"error": error.message, "answer": error.platform_response}
         )
     status, evidence = to_text(reply.record().get(flow.status)), {"status": reply.status_code, "body": reply.record()}
@@ -291,13 +291,21 @@ def settle(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Publ
     if status == "FINISHED":
         return Absent(evidence)
     if status in ("ERROR", "EXPIRED"):
-        return _find_post(flow, up, plan, since_ms) or Unknown(evidence, final=True)
+        return _find_by_text(flow, up, plan, since_ms) or Unknown(evidence, final=True)
     return Unknown(evidence)
 
 
 def _find_bound(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published:
     """Find the post of a published container; without an address if it is ambiguous."""
     return _find_post(flow, up, plan, since_ms) or Published(f"container:{plan['container']}")
+
+
+def _find_by_text(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | None:
+    """Find the post of a container that does not say whether it is published.
+
+    Without text any other post of its kind (a story, a bare image) would be taken for it.
+    """
+    return _find_post(flow, up, plan, since_ms) if normalize(plan["text"]) else None
 
 
 def _find_post(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | None:

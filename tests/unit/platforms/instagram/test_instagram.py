@@ -366,6 +366,15 @@ def test_finished_container_is_unpublished_and_a_published_one_is_found() -> Non
     assert isinstance(settle(ask("IN_PROGRESS")), Unknown)
 
 
+@pytest.mark.parametrize("kind", ["media", "stories"])
+@pytest.mark.parametrize("reply", ["ERROR", "EXPIRED", graph_refusal(100, 33)])
+def test_without_text_another_post_of_the_kind_is_not_taken(reply: Any, kind: str) -> None:
+    """The owner may have published it by hand: only the container's own status tells."""
+    up = make_upstream(instagram.PLATFORM, ask(reply))
+    assert isinstance(instagram.settle(up, PLAN | {"text": " \n", "list": kind}, NOW), Unknown)
+    check_finished(up)
+
+
 def test_captions_may_come_back_without_their_at_signs() -> None:
     shown = OURS | {"caption": "with bob"}
     assert settle(ask("PUBLISHED"), posts(page(shown)), text="with @bob") == POST

@@ -421,6 +421,22 @@ def _state(line: Line, status: str) -> dict[str, str]:
 
 
 @containers
+@pytest.mark.parametrize("fault", ["status:500", "expired"])
+def test_a_post_without_text_is_not_confused_with_another(line: Line, fault: str) -> None:
+    story = {"story": True} if line.name == "instagram" else {}
+    plan, other = (line.prepared(line.draft("", line.item(), **story)) for _ in range(2))
+    line.clock.ms += DAY // 2
+    if fault == "expired":
+        other = line.prepared(line.draft("", line.item(), **story))
+        line.clock.ms += DAY // 2
+    else:
+        line.simulator.lab.faults.add([{"fault": fault, "operation": "node", "nth": 2}])
+    since = line.clock.now_ms()
+    line.send(other)
+    assert isinstance(line.settle(plan, since), Unknown)
+
+
+@containers
 def test_a_used_up_quota_stops_the_post(line: Line) -> None:
     line.fake.made.quota = 1
     plan = line.prepared(line.draft("second"))
