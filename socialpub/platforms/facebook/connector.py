@@ -31,7 +31,8 @@ from socialpub.platforms.facebook.rules import is_story
 from socialpub.platforms.facebook.video_publication import WEB, FinishedUpload
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import to_address, to_record, to_records, to_text
-from socialpub.platforms.meta.graph import AUTH, exchange, find_edge, list_data, list_recent, normalize
+from socialpub.platforms.kit.text import normalize_copy
+from socialpub.platforms.meta.graph import AUTH, exchange, find_edge, list_data, list_recent
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
@@ -39,6 +40,7 @@ _POST_FIELDS = (
     "id,message,created_time,permalink_url,application,"
     "attachments{media_type,unshimmed_url,target{id},subattachments{target{id}}}"
 )
+_MEDIA_TYPES = ("photo", "album", "video")
 _ID = {"fields": "id"}
 
 
@@ -117,42 +119,58 @@ def _form(plan: Json) -> dict[str, str]:
 
 
 def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """Find our post in the Page's list: same text and media, recent.
+    """Find our post in the Page's list: same text and attachments, recent.
 
     A backdated post may be listed under its older time, so not finding it proves nothing.
     """
     listed = list_recent(GRAPH, up, find_edge(up, "published_posts"), _POST_FIELDS, "created_time", since_ms)
-    ours = [post for post in listed.posts if _is_ours(up, plan, post)]
-    evidence = {"looked": len(listed.posts), "alike": len(ours)}
+    compared = [(post, _is_ours(plan, post)) for post in listed.posts if _is_open(up, post)]
+    alike = [post for post, is_ours in compared if is_ours is not False]
+    evidence = {"looked": len(listed.posts), "alike": len(alike)}
+    ours = [post for post, is_ours in compared if is_ours]
     if len(ours) == 1 and listed.complete:
         return _to_published(ours[0])
-    is_absent = not ours and listed.complete and "backdated" not in plan
+    is_absent = not alike and listed.complete and "backdated" not in plan
     return Absent(evidence) if is_absent else Unknown(evidence)
 
 
-def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
-    id = to_text(post.get("id"))
-    if normalize(post.get("message")) != normalize(plan["message"]) or id in up.bound:
-        return False
+def _is_open(up: Upstream, post: Json) -> bool:
+    """Return whether a post is of this app, as far as it says so, and of no other post of ours."""
     author = to_text(to_record(post.get("application")).get("id"))
-    if author and up.site.client_id and author != up.site.client_id:
-        return False
+    is_foreign = author and up.site.client_id and author != up.site.client_id
+    return not is_foreign and to_text(post.get("id")) not in up.bound
+
+
+def _is_ours(plan: Json, post: Json) -> bool | None:
+    """Return whether a listed post is ours; None if it may be.
+
+    The id of a photo is ours alone, and Facebook may change texts and links.
+    """
+    is_said = normalize_copy(post.get("message")) == normalize_copy(plan["message"])
+    media = list(_media(post))
     if plan["photos"]:
-        return set(_photos(post)) == set(plan["photos"])
-    # Without text, the link must match.
-    return bool(plan["message"]) or plan["link"] in _links(post)
+        unnamed = not media or any(not id for _, id in media)
+        return any(id in plan["photos"] for _, id in media) or (None if is_said and unnamed else False)
+    if not is_said:
+        return False
+    if plan["kind"] == "handle":  # its video has no id yet
+        return None if not (media and plan["message"]) else any(kind.startswith("video") for kind, _ in media)
+    if plan["link"]:
+        return plan["link"] in _links(post) or None
+    return True if not any(id for _, id in media) else None
 
 
 def _attachments(node: Json, name: str = "attachments") -> list[Json]:
     return to_records(to_record(node.get(name)).get("data"))
 
 
-def _photos(post: Json) -> Iterator[str]:
+def _media(post: Json) -> Iterator[tuple[str, str]]:
+    """Yield kind and id of the photos and videos of a post; an id may be missing."""
     for item in _attachments(post):
-        for each in _attachments(item, "subattachments") or [item]:
-            target = each.get("target")
-            if isinstance(target, dict):
-                yield to_text(target.get("id"))
+        kind = to_text(item.get("media_type"))
+        if kind.startswith(_MEDIA_TYPES):
+            for each in _attachments(item, "subattachments") or [item]:
+                yield kind, to_text(to_record(each.get("target")).get("id"))
 
 
 def _links(post: Json) -> list[str]:

@@ -15,7 +15,7 @@ from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.facebook.resumable_upload import MISS_WAIT, MISSES_MAX, build_auth_header, parse_offset
 from socialpub.platforms.kit.api_errors import to_address, to_id, to_record, to_text
 from socialpub.platforms.kit.uploads import FileSlice, has_same_host, is_on_domain, whole_file
-from socialpub.platforms.meta.graph import find_cursor, find_edge, list_data
+from socialpub.platforms.meta.graph import find_edge, has_next, list_data
 
 _LISTED = {"fields": "post_id,status,media_id,url", "limit": "100"}
 _PUBLISHED = "PUBLISHED"
@@ -50,7 +50,7 @@ def look_up(up: Upstream, media: str) -> Published | Absent | Unknown:
         if id and to_text(story.get("status")).upper() == _PUBLISHED:
             return Published(id, url, None, url)
     evidence = {"stories": stories}
-    return Unknown(evidence) if stories or find_cursor(reply.record()) else Absent(evidence)
+    return Unknown(evidence) if stories or has_next(reply.record()) else Absent(evidence)
 
 
 # --- Videos ----------------------------------------------------------------------------------------------------------

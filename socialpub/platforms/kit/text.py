@@ -70,6 +70,17 @@ def _sort_run(found: regex.Match[str]) -> str:
     return "".join(sorted(apart, key=unicodedata.combining))
 
 
+_INVISIBLE = compile_lazily(r"\p{Default_Ignorable_Code_Point}+")
+
+
+def normalize_copy(text: object) -> str:
+    """Normalize a text so that a platform's copy compares equal with ours.
+
+    Platforms trim and collapse white space, convert line breaks, compose characters and drop invisible ones.
+    """
+    return " ".join(normalize_nfc(_INVISIBLE.sub("", str(text or ""))).split())
+
+
 # --- LinkedIn --------------------------------------------------------------------------------------------------------
 
 _RESERVED = compile_lazily(r"(?!(?<!\w)#\w)[|{}@\[\]()<>#\\*_~]")

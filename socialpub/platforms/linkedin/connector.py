@@ -27,7 +27,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import find_status, to_id, to_record, to_records, to_text
-from socialpub.platforms.kit.text import escape_little_text, normalize_nfc
+from socialpub.platforms.kit.text import escape_little_text, normalize_copy
 from socialpub.platforms.linkedin import media as linkedin_media
 from socialpub.platforms.linkedin.api import (
     build_auth_header,
@@ -43,6 +43,8 @@ __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "s
 
 _WEB = "https://www.linkedin.com/feed/update"
 _URN = re.compile(r"urn:li:(?:share|ugcPost):\d+")
+_HASHTAG = re.compile(r"(?<!\\)\{hashtag\|\\?[#\uff03]\|([^{}|]*)\}")  # Posts API, little text format
+_ESCAPED = re.compile(r"\\([|{}@\[\]()<>#\\*_~])")
 _SKEW_MS = 120_000  # between LinkedIn's clock and ours
 _PAGE, _PAGES_MAX = 25, 20
 _ACLS_PAGE, _ACLS_PAGES_MAX = 100, 10
@@ -113,11 +115,12 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
         if error.stale_token or find_status(error) != 403:
             raise
         return Unknown({"error": error.message, "answer": error.platform_response}, final=True)
-    ours = [post for post in young if _is_ours(up, plan, post)]
-    evidence = {"looked": len(young), "alike": len(ours)}
+    alike = [post for post in young if _may_be_ours(up, plan, post)]
+    ours = [post for post in alike if _media(post) == _media(plan["body"])]
+    evidence = {"looked": len(young), "alike": len(alike)}
     if len(ours) == 1 and complete:
         return _to_published(to_text(ours[0].get("id")))
-    return Unknown(evidence) if ours or not complete else Absent(evidence)
+    return Unknown(evidence) if alike or not complete else Absent(evidence)
 
 
 def _list_recent(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
@@ -128,20 +131,22 @@ def _list_recent(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
         if elements is None or any(_created_ms(post) < 0 for post in elements):  # one without a time may be ours
             return found, False
         found += [post for post in elements if _created_ms(post) >= since_ms]
-        # Changed before then implies created before then.
-        if elements and all(_ms(post, "lastModifiedAt") < since_ms for post in elements):
+        # Changed before then implies created before then; without the time of its change a post tells nothing.
+        if elements and all(0 <= _ms(post, "lastModifiedAt") < since_ms for post in elements):
             break
     return found, True
 
 
-def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
+def _may_be_ours(up: Upstream, plan: Json, post: Json) -> bool:
+    """Return whether a listed post has our author, text and, as far as named, media."""
     body, urn = plan["body"], to_id(post.get("id"))
+    named = _media(post)
     return (
         (not urn or _URN.fullmatch(urn) is not None)  # unusable: it may be ours
         and post.get("author") == body["author"]
         and post.get("lifecycleState") in (None, "PUBLISHED", "PUBLISH_REQUESTED")
         and _normalize(to_text(post.get("commentary"))) == _normalize(body["commentary"])
-        and _media(post) == _media(body)
+        and (named == _media(body) or ("content" in body and not (named and all(named))))
         and urn not in up.bound
     )
 
@@ -164,9 +169,8 @@ def _ms(post: Json, name: str) -> int:
 
 
 def _normalize(commentary: str) -> str:
-    """Normalize a commentary: remove escapes, of which LinkedIn returns some."""
-    plain = re.sub(r"\\([|{}@\[\]()<>#\\*_~])", r"\1", commentary)
-    return " ".join(normalize_nfc(plain).split())
+    """Normalize a commentary: LinkedIn may return hashtag templates and only some escapes."""
+    return normalize_copy(_ESCAPED.sub(r"\1", _HASHTAG.sub(r"#\1", commentary)))
 
 
 def _list_pages(

@@ -18,7 +18,8 @@ from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
 from socialpub.platforms.kit.api_errors import find_status, to_address, to_count, to_record, to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
-from socialpub.platforms.meta.graph import AUTH, GraphApi, find_edge, list_data, list_recent, normalize
+from socialpub.platforms.kit.text import normalize_copy
+from socialpub.platforms.meta.graph import AUTH, GraphApi, find_edge, list_data, list_recent
 
 Form = dict[str, str]
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 30.0
@@ -305,7 +306,7 @@ def _find_by_text(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) 
 
     Without text any other post of its kind (a story, a bare image) would be taken for it.
     """
-    return _find_post(flow, up, plan, since_ms) if normalize(plan["text"]) else None
+    return _find_post(flow, up, plan, since_ms) if normalize_copy(plan["text"]) else None
 
 
 def _find_post(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | None:
@@ -354,7 +355,7 @@ def _is_ours(flow: ContainerFlow, up: Upstream, plan: Json, post: Json) -> bool:
 
 def _is_same(sent: str, got: object) -> bool:
     # Instagram removes the @ from captions that it shows to weaker roles.
-    return normalize(sent).replace("@", "") == normalize(got).replace("@", "")
+    return normalize_copy(sent).replace("@", "") == normalize_copy(got).replace("@", "")
 
 
 def _details(flow: ContainerFlow, up: Upstream, post: str) -> Json:

@@ -30,7 +30,6 @@ from socialpub.platforms.kit.api_errors import (
     to_records,
     to_text,
 )
-from socialpub.platforms.kit.text import normalize_line_feeds, normalize_nfc
 
 Method = Literal["GET", "POST", "DELETE"]
 AUTH = "platform_auth_failed"
@@ -305,7 +304,11 @@ class GraphPostList:
 
 
 def list_recent(graph: GraphApi, up: Upstream, edge: str, fields: str, time_field: str, since_ms: int) -> GraphPostList:
-    """List posts since a moment (or a little before). Raises ApiError for a bad page."""
+    """List posts since a moment (or a little before). Raises ApiError for a bad page.
+
+    An older post does not end the list, since a pinned or backdated one may stand before newer ones; a page of them
+    does.
+    """
     found: list[Json] = []
     params = {"fields": fields, "limit": str(PAGE), "since": str((since_ms - SKEW_MS) // 1000)}
     for _ in range(PAGES_MAX):
@@ -318,17 +321,24 @@ def list_recent(graph: GraphApi, up: Upstream, edge: str, fields: str, time_fiel
         if any(at is None for at, _ in times):  # one of them may be ours
             raise graph.build_unusable(up, "settle", reply)
         found += young
-        after = find_cursor(reply.record())
-        if not after or len(young) < len(posts):
+        if not has_next(reply.record()) or (posts and not young):
             return GraphPostList(tuple(found), True)
+        after = find_cursor(reply.record())
+        if not after:  # the rest cannot be read
+            break
         params = params | {"after": after}
     return GraphPostList(tuple(found), False)
 
 
+def has_next(body: Json) -> bool:
+    """Return whether a list goes on."""
+    return bool(to_record(body.get("paging")).get("next"))
+
+
 def find_cursor(body: Json) -> str:
     """Return the cursor of the next page, or empty. Its full URL is avoided: it has the token."""
-    paging = to_record(body.get("paging"))
-    return to_text(to_record(paging.get("cursors")).get("after")) if paging.get("next") else ""
+    cursors = to_record(to_record(body.get("paging")).get("cursors"))
+    return to_text(cursors.get("after")) if has_next(body) else ""
 
 
 def parse_time_ms(text: object) -> int | None:
@@ -337,11 +347,6 @@ def parse_time_ms(text: object) -> int | None:
         return int(datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%S%z").timestamp() * 1000)
     except ValueError:
         return None
-
-
-def normalize(text: object) -> str:
-    """Normalize a text so that Meta's copy compares equal with ours."""
-    return normalize_nfc(normalize_line_feeds(str(text or ""))).strip()
 
 
 # --- Tokens ----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import to_id, to_text
-from socialpub.platforms.kit.text import normalize_line_feeds, normalize_nfc
+from socialpub.platforms.kit.text import normalize_copy
 from socialpub.platforms.pinterest.api import build_rule_error, build_unusable_error, call, list_pages
 from socialpub.platforms.pinterest.declaration import PLATFORM, REPLIES
 from socialpub.platforms.pinterest.media import build_body, build_source, count_bytes, stream, upload_video
@@ -143,7 +143,7 @@ def _is_ours(up: Upstream, plan: Json, pin: Json) -> bool:
         pin.get("is_owner") is True
         and not pin.get("parent_pin_id")  # saved from another pin
         and (pin.get("creative_type") or kind) == kind
-        and all(_normalize(pin.get(name)) == _normalize(plan["pin"].get(name)) for name in _WORDS)
+        and all(normalize_copy(pin.get(name)) == normalize_copy(plan["pin"].get(name)) for name in _WORDS)
         and to_text(pin.get("id")) not in up.bound
     )
 
@@ -155,10 +155,6 @@ def _created_ms(pin: Json) -> int | None:
     except ValueError:
         return None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _normalize(text: object) -> str:
-    return normalize_nfc(normalize_line_feeds(to_text(text))).strip()
 
 
 # --- Connect -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Json, Upstream
 from socialpub.platforms.kit.api_errors import find_status, to_record, to_records
-from socialpub.platforms.kit.text import normalize_nfc
+from socialpub.platforms.kit.text import normalize_copy, normalize_nfc
 from socialpub.platforms.twitter.api import build_unusable_error, call
 from socialpub.platforms.twitter.text import find_urls
 
@@ -149,7 +149,7 @@ def _own_text(text: str) -> str:
     for url in find_urls(text):
         pieces += [text[last : url.start], _address(text[url.start : url.end])]
         last = url.end
-    return _plain("".join([*pieces, text[last:]]))
+    return normalize_copy("".join([*pieces, text[last:]]))
 
 
 def _listed_text(post: Json, quoted: str) -> str | None:
@@ -167,7 +167,7 @@ def _listed_text(post: Json, quoted: str) -> str | None:
         if len(text) + text.count(url) * len(address) > _TEXT_MAX:
             return None
         text = text.replace(url, address)
-    return _plain(normalize_nfc(text))
+    return normalize_copy(text)
 
 
 def _links(source: Json) -> Iterable[Json]:
@@ -182,10 +182,6 @@ def _address(url: str) -> str:
     host = re.match(r"[^/?#]*", rest)
     end = host.end() if host else 0
     return rest[:end].lower() + rest[end:].rstrip("/")
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _bare(text: str) -> str:

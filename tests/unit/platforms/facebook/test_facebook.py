@@ -494,7 +494,13 @@ def test_without_phases_the_file_is_uploaded_whole_and_published(film: DraftMedi
     with pytest.raises(ApiError) as caught:
         send(ready.plan, ExpectedCall("POST", VIDEOS, make_response(200, {}), data=form))
     assert caught.value.outcome is Outcome.AMBIGUOUS
-    assert settle(ready.plan, listed(OURS)) == POST
+    video = OURS | attached({"media_type": "video", "target": {"id": "71"}})
+    assert settle(ready.plan, listed(video)) == POST
+    assert isinstance(settle(ready.plan, listed(OURS)), Unknown)  # its attachment may not be listed yet
+    photo = OURS | attached({"media_type": "photo", "target": {"id": "9"}})
+    assert isinstance(settle(ready.plan, listed(photo)), Absent)
+    for other in (video, photo, OURS):
+        assert isinstance(settle(ready.plan | {"message": ""}, listed(other | {"message": ""})), Unknown)
 
 
 def test_a_whole_file_goes_on_where_it_was_after_a_failure(film: DraftMedia) -> None:
@@ -703,28 +709,73 @@ def test_of_two_that_look_the_same_none_is_taken() -> None:
     assert settle(PLAN, listed(OURS, OURS | {"id": "1784_6"})) == Unknown({"looked": 2, "alike": 2})
 
 
+def attached(*items: dict[str, Any]) -> dict[str, Any]:
+    return {"attachments": {"data": list(items)}}
+
+
+def album(*ids: str | None) -> dict[str, Any]:
+    inner = [{"target": {"id": id}} for id in ids]
+    return attached({"media_type": "album", "subattachments": {"data": inner}})
+
+
 def test_images_are_compared_by_their_ids() -> None:
     plan = PLAN | {"message": "", "photos": ["11", "12"]}
-
-    def with_photos(*ids: str) -> dict[str, Any]:
-        inner = [{"target": {"id": id}} for id in ids]
-        found: dict[str, Any] = {"data": [{"media_type": "album", "subattachments": {"data": inner}}]}
-        return {name: OURS[name] for name in OURS if name != "message"} | {"attachments": found}
-
-    assert settle(plan, listed(with_photos("12", "11"))) == POST
-    assert isinstance(settle(plan, listed(with_photos("11"))), Absent)
-    alone = OURS | {"message": "", "attachments": {"data": [{"media_type": "photo", "target": {"id": "11"}}]}}
+    silent = {name: OURS[name] for name in OURS if name != "message"}
+    assert settle(plan, listed(silent | album("12", "11"))) == POST
+    assert isinstance(settle(plan, listed(silent | album("13"))), Absent)
+    alone = OURS | {"message": ""} | attached({"media_type": "photo", "target": {"id": "11"}})
     assert settle(plan | {"photos": ["11"]}, listed(alone)) == POST
 
 
-def test_a_link_without_words_is_compared_by_the_link() -> None:
-    plan = PLAN | {"message": "", "link": "https://example.com/a"}
+def test_one_photo_is_enough_whatever_became_of_the_text() -> None:
+    """Facebook lists some of many photos, and may rewrite a text."""
+    plan = PLAN | {"photos": ["11", "12"]}
+    assert settle(plan, listed(OURS | {"message": "hello Ann"} | album("12", None))) == POST
+    assert isinstance(settle(plan, listed(OURS | album("13", "14"))), Absent)
 
-    def with_link(url: str) -> dict[str, Any]:
-        return OURS | {"message": None, "attachments": {"data": [{"media_type": "share", "unshimmed_url": url}]}}
 
-    assert settle(plan, listed(with_link("https://example.com/a"))) == POST
-    assert isinstance(settle(plan, listed(with_link("https://example.com/b"))), Absent)
+@pytest.mark.parametrize("shown", [{}, {"attachments": None}, album(None), attached({"media_type": "photo"})])
+def test_a_post_whose_photos_have_no_ids_may_be_ours(shown: dict[str, Any]) -> None:
+    assert isinstance(settle(PLAN | {"photos": ["11", "12"]}, listed(OURS | shown)), Unknown)
+
+
+def test_a_post_of_words_is_not_one_with_photos_of_the_same_words() -> None:
+    photo = OURS | attached({"media_type": "photo", "target": {"id": "9"}})
+    assert isinstance(settle(PLAN, listed(photo)), Unknown)
+    assert settle(PLAN, listed(photo | {"id": "1784_6"}, OURS)) == POST
+    shared = {"media_type": "video", "unshimmed_url": "https://videos.example/1"}
+    assert settle(PLAN, listed(OURS | attached(shared))) == POST
+
+
+def test_a_link_is_compared_and_another_one_proves_nothing() -> None:
+    """Facebook may list another address of the same page."""
+    for message in ("", "hello"):
+        plan, words = PLAN | {"message": message, "link": "https://example.com/a"}, {"message": message or None}
+        same, other = (
+            OURS | words | attached({"media_type": "share", "unshimmed_url": f"https://example.com/{name}"})
+            for name in "ab"
+        )
+        assert settle(plan, listed(same)) == POST
+        assert settle(plan, listed(other | {"id": "1784_6"}, same)) == POST
+        assert isinstance(settle(plan, listed(other)), Unknown)
+
+
+@pytest.mark.parametrize("message", ["hello \r\n", "hel\u200blo", "\ufeffhello", "hello\u00a0"])
+def test_changed_white_space_and_invisible_characters_hide_no_post(message: str) -> None:
+    assert settle(PLAN, listed(OURS | {"message": message})) == POST
+
+
+def test_an_older_post_before_newer_ones_does_not_end_the_list() -> None:
+    old = OURS | {"id": "1784_1", "created_time": "2026-11-19T09:10:12+0000"}
+    other = OURS | {"message": "other"}
+    assert settle(PLAN, listed(old, other, after="x"), listed(OURS, before="x")) == POST
+    assert isinstance(settle(PLAN, listed(old, after="x")), Absent)
+
+
+def test_a_list_that_goes_on_without_a_cursor_proves_nothing() -> None:
+    body = {"data": [OURS | {"message": "other"}], "paging": {"next": "https://x/?until=1"}}
+    call = ExpectedCall("GET", f"{HOST}/1784/published_posts", make_response(200, body), params=LISTED)
+    assert isinstance(settle(PLAN, call), Unknown)
 
 
 def test_a_list_without_an_end_proves_nothing() -> None:

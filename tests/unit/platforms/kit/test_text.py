@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 import regex
 from hypothesis import given
@@ -14,6 +16,7 @@ from socialpub.platforms.kit.text import (
     find_mentions,
     graphemes,
     is_blank,
+    normalize_copy,
     split_clusters,
     utf8_bytes,
     utf16_units,
@@ -224,3 +227,17 @@ def test_no_letter_and_no_digit_is_white_space() -> None:
     spaces = regex.findall(r"\p{White_Space}", "".join(map(chr, range(0x110000))))
     assert len(spaces) > 20
     assert not [char for char in spaces if char.isalnum()]
+
+
+@given(st.text())
+def test_a_text_is_the_same_after_what_platforms_do_to_it(text: str) -> None:
+    same = normalize_copy(text)
+    assert normalize_copy(same) == same
+    assert normalize_copy(f"\n\ufeff{text}\r\n ") == same
+    assert normalize_copy(text.replace("\r\n", "\n").replace("\n", "\r\n")) == same
+    assert normalize_copy(unicodedata.normalize("NFC", text)) == same
+    assert normalize_copy(text.replace(" ", "\u00a0 \u200b").replace("\ufe0f", "")) == same
+
+
+def test_texts_that_differ_in_what_is_read_stay_different() -> None:
+    assert len({normalize_copy(text) for text in ("hello", "Hello", "hel lo", "hello!", "h\u00e9llo", "\u2764")}) == 6

@@ -11,6 +11,7 @@ import pytest
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, Ready, Tokens, Unknown, Upstream
+from socialpub.platforms.kit.text import escape_little_text
 from socialpub.platforms.linkedin import connector as linkedin
 from tests.support.platforms.linkedin_calls import (
     FINDER,
@@ -477,6 +478,28 @@ def test_a_members_post_stays_unknown_and_nothing_is_called() -> None:
 @pytest.mark.parametrize("commentary", [r"a \(b\)  c", "a (b) c", "a (b)\r\nc"])
 def test_a_pages_post_is_found_by_its_words_however_they_are_given_back(commentary: str) -> None:
     assert settled(look(own(commentary=commentary)), text=r"a \(b\) c") == POSTED
+
+
+@pytest.mark.parametrize("commentary", [r"we {hashtag|\#|like} a\_b", r"we #like a\_b", "we #like\u200b a_b"])
+def test_hashtags_may_be_given_back_as_templates(commentary: str) -> None:
+    assert settled(look(own(commentary=commentary)), text=r"we #like a\_b") == POSTED
+
+
+def test_a_template_that_is_meant_literally_stays_one() -> None:
+    literal = escape_little_text("we {hashtag|#|like} it")
+    assert settled(look(own(commentary=literal)), text=literal) == POSTED
+    assert isinstance(settled(look(own(commentary="we #like it")), text=literal), Absent)
+
+
+@pytest.mark.parametrize("content", [None, {}, {"media": {}}, {"media": {"altText": "a cat"}}, {"multiImage": {}}])
+def test_a_post_whose_media_are_not_told_may_be_ours(content: dict[str, Any] | None) -> None:
+    there = own(content=content)
+    assert isinstance(settled(look(there), media={"id": IMAGE}), Unknown)
+
+
+def test_posts_without_the_time_of_their_change_do_not_end_the_list() -> None:
+    old = {name: value for name, value in own("urn:li:share:1", at=NOW - 120_001).items() if name != "lastModifiedAt"}
+    assert settled(look(old, total=99), look(own(), start=1, total=2)) == POSTED
 
 
 @pytest.mark.parametrize(

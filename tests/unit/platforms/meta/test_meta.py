@@ -19,7 +19,7 @@ from socialpub.platforms.facebook import connector as facebook
 from socialpub.platforms.facebook import media_upload
 from socialpub.platforms.instagram import connector as instagram
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.meta.graph import get_wait_seconds, normalize, parse_fault, parse_time_ms
+from socialpub.platforms.meta.graph import get_wait_seconds, parse_fault, parse_time_ms
 from socialpub.platforms.threads import connector as threads
 from socialpub.simulator.contract import Call as Received
 from socialpub.simulator.meta.multipart import form_of
@@ -281,13 +281,6 @@ def test_videos_go_to_the_api_itself_unless_another_host_is_set() -> None:
 )
 def test_instants_are_read_as_graph_writes_them(text: object, ms: int | None) -> None:
     assert parse_time_ms(text) == ms
-
-
-@given(st.text())
-def test_a_text_is_the_same_after_what_platforms_do_to_it(text: str) -> None:
-    assert normalize(normalize(text)) == normalize(text)
-    assert normalize(f"\n{text}\r\n ") == normalize(text)
-    assert normalize(text.replace("\r\n", "\n").replace("\n", "\r\n")) == normalize(text)
 
 
 @settings(max_examples=60)
