@@ -103,7 +103,9 @@ def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | 
     if found := [id for id in ids or doubtful if id not in up.bound]:
         return Unknown({"alike": found})
     evidence = {"posts": len(listed.posts)}
-    return Absent(evidence) if listed.complete else Unknown(evidence)
+    # A post in a community need not be in the account's own list.
+    is_absent = listed.complete and "community_id" not in plan["body"]
+    return Absent(evidence) if is_absent else Unknown(evidence)
 
 
 def _to_published(up: Upstream, id: str) -> Published:

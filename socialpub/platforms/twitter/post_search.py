@@ -32,6 +32,7 @@ SPELLINGS: tuple[Mapping[str, str], ...] = (
 )
 
 
+_MEDIA_LINK = re.compile(r"/status/\d+/(?:photo|video)/\d+$")  # X puts one at the end of a post with media
 _TEXT_MAX = 200_000  # characters of a text with its links: none of ours has more than 100,000
 _LINKS_MAX = 1200  # per post: its weight has room for 1,100
 
@@ -124,8 +125,13 @@ def is_match(post: Json, plan: Json) -> bool:
 
 
 def is_doubtful(post: Json, plan: Json) -> bool:
-    """Return whether a listed post with media may be ours: X has given no key for our uploads."""
-    return "media" in plan["body"] and not plan["keys"] and bool(_media_keys(post))
+    """Return whether a listed post with media may be ours: its keys or ours are missing."""
+    keys = _media_keys(post)
+    return "media" in plan["body"] and not (plan["keys"] and keys) and bool(keys or _has_media_link(post))
+
+
+def _has_media_link(post: Json) -> bool:
+    return any(_MEDIA_LINK.search(str(link.get("expanded_url") or "")) for link in _links(post))
 
 
 def _media_keys(post: Json) -> list[Any]:

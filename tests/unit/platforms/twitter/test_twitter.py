@@ -420,6 +420,23 @@ def test_an_empty_list_and_one_without_ours_are_absent() -> None:
     assert settled(look(listed(OURS | {"text": "other"}))) == Absent({"posts": 1})
 
 
+def test_a_community_post_that_is_not_listed_is_not_absent() -> None:
+    plan = PLAN | {"body": PLAN["body"] | {"community_id": "5"}}
+    assert settled(look(listed()), plan=plan) == Unknown({"posts": 0})
+    assert settled(look(listed(OURS)), plan=plan) == POST
+
+
+@pytest.mark.parametrize("kind", ["photo", "video"])
+@pytest.mark.parametrize("keys", [[], ["3_71"]])
+def test_a_post_with_media_whose_keys_are_not_listed_may_be_ours(keys: list[str], kind: str) -> None:
+    plan = {"body": {"text": "hello", "media": {"media_ids": ["71"]}}, "keys": keys}
+    link = _url("1", f"https://x.com/ann/status/1990/{kind}/1")
+    shown = OURS | {"text": "hello https://t.co/1", "entities": {"urls": [link]}}
+    assert settled(look(listed(shown)), plan=plan) == Unknown({"alike": ["1990"]})
+    named = shown | {"attachments": {"media_keys": ["3_99"]}}
+    assert isinstance(settled(look(listed(named)), plan=plan), Absent if keys else Unknown)
+
+
 OTHERS = [
     OURS | {"created_at": "2026-11-20T09:08:08.000Z"},
     OURS | {"id": "1"},
