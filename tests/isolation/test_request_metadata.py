@@ -162,7 +162,7 @@ def test_a_form_of_somebody_unknown_is_small(path: str, most: int, server: AppSe
 
 @pytest.mark.parametrize(("path", "most"), [("/settings/keys", FORM_MAX), ("/compose", SMALL_BODY_MAX)])
 def test_of_a_form_of_an_ended_session_only_the_start_is_read(path: str, most: int, server: AppServer) -> None:
-    """A sign-in brings back what somebody had written, or says that it was too large."""
+    """After a sign-in the form is filled in again, or a message says that it was too large."""
     for declared, sent in ((most, most), (8 * MIB, most + 1)):
         answer = raw_http.send_raw(server, FORM_HEAD.format(path, declared).encode() + b"=" * sent)
         assert (answer.status, answer.headers["location"].partition("?")[0]) == (303, "/login")

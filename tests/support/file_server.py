@@ -1,9 +1,13 @@
-"""HTTP server for media that posts reference by URL."""
+"""HTTP servers for media that posts reference by URL."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from tests.support.app_server import Person
@@ -44,6 +48,23 @@ class FileServer:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class _FolderHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def serve_folder(folder: Path) -> Iterator[str]:
+    """The address of a web server of the files in a folder."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_FolderHandler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 def url_item(url: str, kind: str = "image") -> dict[str, str]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +24,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.simulator.server import SimulatorThread
+from tests.support.file_server import serve_folder
 from tests.support.fixed_clock import FixedClock
 from tests.support.platforms import live_connector
 from tests.support.platforms.meta_calls import jpeg, mp4
@@ -78,24 +76,13 @@ class ChangingClient:
         return changed
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
 @contextlib.contextmanager
 def serving_media(folder: Path) -> Iterator[tuple[str, Path]]:
     """The address of a web server with an image and a video, and its folder."""
     (folder / "image").write_bytes(jpeg())
     (folder / "video").write_bytes(mp4(filler=1000))
-    handler = functools.partial(_Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", folder
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve_folder(folder) as address:
+        yield address, folder
 
 
 @dataclass

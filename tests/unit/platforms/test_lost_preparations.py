@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.platforms.bluesky import video
-from socialpub.simulator.server import SimulatorThread
-from tests.support.fixed_clock import FixedClock
-from tests.support.platforms.post_kinds import KINDS, ChangingClient, KindCase
+from tests.support.platforms.post_kinds import KINDS, KindCase
 
 ATTEMPTS = 5
 FAULTS = [{"fault": "status:500", "operation": name, "times": 1} for name in ("app.bsky.video.uploadPart",)]
@@ -51,7 +47,7 @@ def retry(case: KindCase, saved: Any) -> list[str]:
             case.prepare(case.draft(), saved)
         except ApiError as error:
             if error.code != "platform_unavailable" or not error.retryable:
-                return []  # the owner is told
+                return []  # the post fails with this error
             errors.append(error.message)
             saved = None if error.prepare_again else case.states[-1] if case.states else saved
         else:
@@ -61,18 +57,12 @@ def retry(case: KindCase, saved: Any) -> list[str]:
 
 @pytest.mark.parametrize(("name", "kind"), UPLOADED)
 def test_what_a_platform_has_lost_is_prepared_again(
-    simulator: SimulatorThread,
-    clock: FixedClock,
-    client: outbound.HttpClient,
-    served_media: tuple[str, Path],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    kind: str,
+    make_case: Callable[[str, str], KindCase], monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:
-    case = KindCase(name, kind, simulator, clock, ChangingClient(client), served_media)
+    case = make_case(name, kind)
     for parts_from in (video.PARTS_FROM, 0):
         monkeypatch.setattr(video, "PARTS_FROM", parts_from)
-        simulator.lab.faults.add(FAULTS)
+        case.simulator.lab.faults.add(FAULTS)
         case.prepare(case.begin(), None)
         lost = {json.dumps(each) for state in case.states for each in list_lost(state)}
         assert lost or kind in ("words", "mention", "image", "images")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import itertools
 import traceback
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Absent
-from socialpub.simulator.server import SimulatorThread
-from tests.support.fixed_clock import FixedClock
-from tests.support.platforms.post_kinds import KINDS, ChangingClient, KindCase
+from tests.support.platforms.post_kinds import KINDS, KindCase
 
 VALUES: tuple[Any, ...] = (None, [], {}, "", "x", 0, -1, 1.5, True, [None], [[]], {"a": None}, 10**30)
 ERRORS: tuple[Any, ...] = (
@@ -66,15 +62,8 @@ def list_responses(reply: UpstreamResponse) -> Iterator[tuple[int, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), KINDS)
-def test_no_shape_of_a_response_breaks_a_post(
-    simulator: SimulatorThread,
-    clock: FixedClock,
-    client: outbound.HttpClient,
-    served_media: tuple[str, Path],
-    name: str,
-    kind: str,
-) -> None:
-    case = KindCase(name, kind, simulator, clock, ChangingClient(client), served_media)
+def test_no_shape_of_a_response_breaks_a_post(make_case: Callable[[str, str], KindCase], name: str, kind: str) -> None:
+    case = make_case(name, kind)
     assert not isinstance(case.publish(), ApiError | Absent)
     shapes = {}  # of the calls, the last of each
     for place, reply in enumerate(case.client.replies):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +34,7 @@ from socialpub.platforms.instagram import connector as instagram
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.threads import connector as threads
 from socialpub.simulator.server import SimulatorThread
+from tests.support.file_server import serve_folder
 from tests.support.fixed_clock import FixedClock
 from tests.support.platforms import live_connector, publish_faults
 from tests.support.platforms.live_connector import connect_alice, make_site
@@ -49,25 +47,14 @@ DAY = 86_400_000
 PIECE = 64 * 1024  # bytes of a video that Facebook wants at once
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A web server with an image and a video, and its folder."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "a.jpg").write_bytes(jpeg())
     (folder / "v.mp4").write_bytes(mp4(filler=PIECE * 5 // 2))
-    handler = functools.partial(_Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", folder
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve_folder(folder) as address:
+        yield address, folder
 
 
 @dataclass
