@@ -170,11 +170,8 @@ def _recheck_request(service: AppContext, plan: BatchPlan, media: Mapping[str, t
     resolved_targets = [target.resolved for target in plan.targets]
     if post_history.should_refuse_duplicates(service, plan.request):
         post_history.check_duplicates(resolved_targets, post_history.find_repeated(service, resolved_targets))
-    if assets := plan.assets:
-        profiles = {id_: media[id_][1] for id_ in assets if media.get(id_, ("",))[0] == plan.who.scope.organization}
-        for resolved in resolved_targets:
-            for asset in resolved.assets:
-                library.check_usable(profiles, resolved.account["profile"], asset)
+    used = [(resolved.account["profile"], asset) for resolved in resolved_targets for asset in resolved.assets]
+    request_lookup.check_media(plan.who.scope.organization, used, media)
 
 
 # --- Rows ------------------------------------------------------------------------------------------------------------

@@ -128,9 +128,15 @@ def load_media_owners(ids: Collection[str]) -> dict[str, tuple[str, str | None]]
     return {id_: (organization, profile) for id_, organization, profile in found}
 
 
-def check_media(organization: str, used: Collection[tuple[str, str]]) -> None:
-    """Check that the media of pairs (profile, media) still exist. Raises `media.unknown`."""
-    owners = load_media_owners({asset for _, asset in used})
-    profiles = {id_: profile for id_, (owner, profile) in owners.items() if owner == organization}
+def check_media(
+    organization: str, used: Collection[tuple[str, str]], owners: Mapping[str, tuple[str, str | None]] | None = None
+) -> None:
+    """Check that the media of pairs (profile, media) still exist. Raises `media.unknown`.
+
+    `owners`: what `load_media_owners` gave for these media, and others.
+    """
+    if owners is None:
+        owners = load_media_owners({asset for _, asset in used})
+    profiles = {asset: owners[asset][1] for _, asset in used if owners.get(asset, ("",))[0] == organization}
     for profile, asset in used:
         library.check_usable(profiles, profile, asset)
