@@ -183,7 +183,8 @@ def test_what_is_due_waits_for_the_look_where_the_file_may_be_damaged(
     happened: str, start: Start, ask: AskCommand, large: Path, simulator: SimulatorThread
 ) -> None:
     grow_database(large, START_CHECK_BYTES_MAX * 4)  # a look takes longer than a post
-    post = scheduled(start, ask, simulator, large, happened, seconds=2)
+    post = scheduled(start, ask, simulator, large, happened, seconds=5)
+    time.sleep(max(0, post["due"] - time.time()))
     server = start(*SERVE)
     told = said(server, post["id"])
     assert "due posts wait for the result" in told
@@ -194,8 +195,8 @@ def test_what_is_due_waits_for_the_look_where_the_file_may_be_damaged(
 
 def scheduled(
     start: Start, ask: AskCommand, simulator: SimulatorThread, database: Path, leave: str, seconds: float = 86_400
-) -> dict[str, str]:
-    """A post for later, in a database that was left so."""
+) -> dict[str, Any]:
+    """A post for later, in a database that was left so; `due`: in seconds."""
     alice = simulator.lab.add_account("bluesky", handle="alice.test")
     server = start(*SERVE)
     url = read_address(server)
@@ -204,7 +205,8 @@ def scheduled(
     where = ("--profile", profile, "--handle", "alice.test")
     account = ask("account", "connect", "bluesky", *where, stdin=alice["appPassword"])["id"]
     key = ask("key", "create", "--org", org)["key"]
-    at = format_instant(int((time.time() + seconds) * 1000))
+    due = time.time() + seconds
+    at = format_instant(int(due * 1000))
     body = {"targets": [{"accountId": account}], "text": "Later", "scheduledAt": at}
     with make_client(url, key) as api:
         (result,) = api.post("/v1/posts", json=body).json()["results"]
@@ -215,7 +217,7 @@ def scheduled(
     else:
         assert server.stop() == 0
         os.utime(database)
-    return {"id": result["postId"], "key": key, "account": account}
+    return {"id": result["postId"], "key": key, "account": account, "due": due}
 
 
 @pytest.mark.slow

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.app_server import format_instant
 from tests.support.platforms.meta_calls import jpeg
 from tests.support.reporting import ReportLine
-from tests.support.soak.soak_world import SoakWorld, configured_count, pause, running_world, wait_for
+from tests.support.soak.soak_world import SoakWorld, configured_count, pause, running_world, schedule_soon, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -75,11 +74,7 @@ def _schedule(world: SoakWorld, text: str) -> str:
     with world.client() as client:
         file = client.post("/v1/media", files={"file": ("a.jpg", jpeg())}).json()["id"]
         body |= {"media": [{"kind": "image", "mediaId": file}]}
-        for ahead in (1300, 3000, 10_000, 60_000):  # a slow machine takes long until it checks the time
-            at = format_instant(time.time_ns() // 1_000_000 + ahead)
-            answer = client.post("/v1/posts", json=body | {"scheduledAt": at})
-            if answer.status_code != 400:
-                break
+        answer, _ = schedule_soon(client, body, 1.3, 3, 10, 60)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["results"][0]["postId"])
 

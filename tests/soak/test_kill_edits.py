@@ -10,7 +10,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.app_server import format_instant
 from tests.support.reporting import ReportLine
 from tests.support.soak.server_kills import IN_FLIGHT, PUBLISHING, SENDS
 from tests.support.soak.soak_world import (
@@ -19,6 +18,7 @@ from tests.support.soak.soak_world import (
     configured_count,
     pause,
     running_world,
+    schedule_soon,
     wait_for,
 )
 
@@ -32,7 +32,8 @@ CALLS = {  # during which the server is killed from outside: what becomes of the
     IN_FLIGHT: ("late_effect:0.05", SENDS),
     POLLED: ("delay:0.3", {"threads": ("node",)}),
 }
-LEAD, SPREAD = 2.5, 0.2  # seconds from acceptance to the due time, around which the edits come
+LEADS = (2.5, 5.0, 15.0)  # seconds from a request to the due time of its posts
+SPREAD = 0.2  # seconds around the due time, in which the edits come
 END_SECONDS = 60.0
 
 
@@ -103,12 +104,12 @@ def _edit_all(world: SoakWorld, platform: str, name: str, count: int, early: int
 
     `early`: how many are edited as soon as they are accepted, so that a busy machine does not make them too late.
     """
-    accounts, due = world.accounts[platform], time.time() + LEAD
+    accounts = world.accounts[platform]
     with world.client(5) as client:
         targets = [{"accountId": accounts[n % len(accounts)], "text": f"old {name} {n}"} for n in range(count)]
-        body = {"targets": targets, "scheduledAt": format_instant(int(due * 1000))}
-        answer = client.post("/v1/posts", json=body)
+        answer, due_ms = schedule_soon(client, {"targets": targets}, *LEADS)
         assert answer.status_code == 202, answer.text
+        due = due_ms / 1000
         posts = [result["postId"] for result in answer.json()["results"]]
 
         def edit(number: int) -> int | None:

@@ -15,12 +15,19 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.app_server import format_instant
 from tests.support.reporting import ReportLine
 from tests.support.soak.invariants import UNKNOWN, database_problems
 from tests.support.soak.post_contents import PHOTO
 from tests.support.soak.server_kills import IN_FLIGHT, PATIENCE, PUBLISHING, SENDS, prepare_contents
-from tests.support.soak.soak_world import SoakWorld, configured_count, new_seed, pause, running_world, wait_for
+from tests.support.soak.soak_world import (
+    SoakWorld,
+    configured_count,
+    new_seed,
+    pause,
+    running_world,
+    schedule_soon,
+    wait_for,
+)
 from tests.support.thread_posts import ENDS, FIVE, THREADED, chained, parent_of
 
 pytestmark = pytest.mark.slow
@@ -104,11 +111,10 @@ class ThreadKills:
         body = {"targets": [{"accountId": self.world.accounts[self.platform][0]}], **first, "thread": rest}
         try:
             with self.world.client(10) as client:
-                for seconds in LEADS:  # on a busy machine the first is over when the request arrives
-                    at = {"scheduledAt": format_instant(int((time.time() + seconds) * 1000))} if chain.scheduled else {}
-                    answer = client.post("/v1/posts", json=body | at, headers={"Prefer": "respond-async"})
-                    if answer.status_code != 400:
-                        break
+                if chain.scheduled:
+                    answer, _ = schedule_soon(client, body, *LEADS, Prefer="respond-async")
+                else:
+                    answer = client.post("/v1/posts", json=body, headers={"Prefer": "respond-async"})
                 assert answer.status_code in (200, 202), answer.text
         except httpx.TransportError:
             pass  # killed before the answer: the rows tell

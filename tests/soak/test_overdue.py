@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,6 @@ import httpx
 import pytest
 
 from socialpub.store.queries.events import TYPE_NUMBERS
-from tests.support.app_server import format_instant
 from tests.support.reporting import TIMED, ReportLine
 from tests.support.soak.invariants import ClientJournal, check_invariants
 from tests.support.soak.soak_world import (
@@ -28,12 +28,14 @@ from tests.support.soak.soak_world import (
     pause,
     pressure,
     running_world,
+    schedule_soon,
     wait_for,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 POSTS = configured_count("overdue", 10_000)
+LEADS = (2.0, 5.0, 15.0)  # seconds from a request to the time of its post
 ACCOUNTS = 60  # of each class
 PORT_SECONDS = 5.0
 P99_MS = 250.0
@@ -139,17 +141,17 @@ class Probe:
             for number in itertools.count():
                 if self._ends.is_set() and number > 20:
                     return
-                self._time(client, "GET", "/v1/posts?limit=20")
-                self._time(client, "GET", "/v1/posts?status=failed&limit=20")
+                self._time(lambda: client.get("/v1/posts?limit=20"))
+                self._time(lambda: client.get("/v1/posts?status=failed&limit=20"))
                 target = {"accountId": self.world.accounts["plain"][number % ACCOUNTS]}
-                body = {"text": f"probe {number}", "targets": [target], "scheduledAt": format_instant(_soon())}
-                self._time(client, "POST", "/v1/posts", body)
+                body = {"text": f"probe {number}", "targets": [target]}
+                self._time(lambda body=body: schedule_soon(client, body, *LEADS)[0])
                 self.scheduled += 1
                 pause(0.05)
 
-    def _time(self, client: httpx.Client, method: str, path: str, body: object = None) -> None:
+    def _time(self, ask: Callable[[], httpx.Response]) -> None:
         began = time.perf_counter()
-        answer = client.request(method, path, json=body)
+        answer = ask()
         self.times.append((time.perf_counter() - began) * 1000)
         assert answer.is_success, answer.text
 
@@ -163,10 +165,6 @@ class Probe:
             f"API p50 {median:.0f} ms, p99 {self.p99:.0f} ms, max {max(self.times):.0f} ms ({len(self.times)} calls, "
             f"the machine {self.pressure:.1f} times busier than ours alone)"
         )
-
-
-def _soon() -> int:
-    return int((time.time() + 2) * 1000)
 
 
 def _insert(world: SoakWorld, posts: int, late_seconds: int) -> None:

@@ -168,7 +168,7 @@ def test_one_hanging_endpoint_of_a_hundred_does_not_delay_the_others(
         register_endpoint(alice, hanging.url)  # it is to get all of them, and holds all the calls that it gets
         for number, person in enumerate(people):
             register_endpoint(person, f"{sink.url}/{number}")
-        due = schedule(server, alice, [alice.bluesky], 3)
+        due = schedule(server, alice, [alice.bluesky], 6)
         scheduled = [
             schedule(server, alice, accounts[begin : begin + 25]) for _ in range(ROUNDS) for begin in range(0, 99, 25)
         ]

@@ -17,9 +17,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.app_server import format_instant
 from tests.support.media_files import picture
-from tests.support.soak.soak_world import ROOT, SoakWorld, pause, pressure, running_world, wait_for
+from tests.support.soak.soak_world import ROOT, SoakWorld, pause, pressure, running_world, schedule_soon, wait_for
 
 ATTACK_SECONDS = float(os.environ.get("WALLS_SECONDS", "10"))
 BEFORE_SECONDS = max(3.0, ATTACK_SECONDS / 2)
@@ -69,14 +68,12 @@ class VictimClient:
 
     def start(self, seconds: float) -> None:
         """With a post due every second, from three seconds ahead for so long."""
-        begin = int(time.time() * 1000) + 3000
         with self.world.client() as client:
             for number in range(int(seconds)):
-                text, at = f"{self.name} due {number}", begin + number * 1000
-                body = {"text": text, "targets": [self._target(number % 3)], "scheduledAt": format_instant(at)}
-                answer = client.post("/v1/posts", json=body)
+                text = f"{self.name} due {number}"
+                body = {"text": text, "targets": [self._target(number % 3)]}
+                answer, self.due[text] = schedule_soon(client, body, number + 3, number + 8)
                 assert answer.status_code == 202, answer.text
-                self.due[text] = at
         for thread in self._threads:
             thread.start()
 

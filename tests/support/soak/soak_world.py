@@ -36,6 +36,7 @@ from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.schema import migration
+from tests.support.app_server import format_instant
 from tests.support.ports import free_port
 from tests.support.soak import extra_platforms
 from tests.support.stored_events import SELECT_EVENTS, StoredEvent, decode_events
@@ -434,6 +435,19 @@ def pressure() -> float:
 def pause(seconds: float) -> None:
     """Wait; other processes are what is waited for, and they tell nothing."""
     threading.Event().wait(seconds)
+
+
+def schedule_soon(client: httpx.Client, body: Any, *leads: float, **headers: str) -> tuple[httpx.Response, int]:
+    """Schedule so many seconds ahead; with the next lead where a busy machine was too late for one.
+
+    Returns the response and the due time in milliseconds.
+    """
+    for seconds in leads:
+        due = time.time_ns() // 1_000_000 + int(seconds * 1000)
+        answer = client.post("/v1/posts", json=body | {"scheduledAt": format_instant(due)}, headers=headers)
+        if answer.status_code != 400:
+            break
+    return answer, due
 
 
 def wait_for(ready: Callable[[], Any], seconds: float, step: float = 0.05) -> bool:

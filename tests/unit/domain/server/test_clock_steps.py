@@ -57,12 +57,12 @@ class World:
         self.answer = self.now("once", key="k")
         self.soon = self.schedule(1800)
         self.server.lab.lab.faults.add(LIMITED)
-        self.waiting = self.schedule(2)
-        self.passes(2.1)
+        self.waiting = self.schedule(60)
+        self.passes(61)
         self.server.wait(self.waiting, "validated")
         self.server.lab.lab.faults.add(BUSY)
-        self.looked_for = self.schedule(2)
-        self.passes(2.1)
+        self.looked_for = self.schedule(60)
+        self.passes(61)
         assert wait_for(lambda: self.jobs(self.looked_for) == [None], 60)
         return self
 

@@ -90,11 +90,11 @@ def test_a_clock_that_jumps_back_posts_nothing_twice_and_forgets_nothing(
     server: AppServer, alice: Person, wall: MovableClock
 ) -> None:
     done = alice.api.publish({"text": "done", "targets": [{"accountId": alice.bluesky}]}).json()["results"][0]
-    post = schedule_post(server, alice, seconds=30)
+    post = schedule_post(server, alice, seconds=90)
     wall.set_ahead(-HOUR)
     assert not wait_for(lambda: pause_reason(server), 1)
     assert post_status(server, done["postId"]) == "published"
-    server.skip(HOUR + 31)
+    server.skip(HOUR + 91)
     assert wait_for(lambda: post_status(server, post) == "published", 60)
     assert len(server.lab.lab.ledger.posts()) == 2
 
