@@ -8,7 +8,6 @@ longer than any machine explains; the times are printed.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import itertools
 import socket
@@ -22,6 +21,7 @@ import httpx
 import pytest
 
 from socialpub.platforms.contract import AccountIdentity, Tokens
+from tests.support.connection_server import ConnectionServer
 from tests.support.reporting import ReportLine
 from tests.support.soak.soak_world import SoakWorld, pause, pressure, running_world, schedule_soon, wait_for
 
@@ -84,32 +84,24 @@ class Stranger:
 
     def __init__(self) -> None:
         self.asked: set[tuple[str, str]] = set()  # (who was asked for, name of the answer)
-        self._sock = socket.create_server(("0.0.0.0", 0), backlog=128)  # noqa: S104 - each account has an address
-        self.port = self._sock.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._sock.accept()
-                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+        self._server = ConnectionServer(self._answer, "0.0.0.0")  # noqa: S104 - each account has an address
+        self.port = self._server.port
 
     def _answer(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            connection.settimeout(30)
-            head = b""
-            while b"\r\n\r\n" not in head:
-                piece = connection.recv(65536)
-                if not piece:
-                    return
-                head += piece
-            what, number = self._meant(connection, head)
-            name = list(ANSWERS)[number]
-            self.asked.add((what, name))
-            connection.sendall(ANSWERS[name])
-            connection.shutdown(socket.SHUT_WR)
-            while connection.recv(65536):
-                continue
+        connection.settimeout(30)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = connection.recv(65536)
+            if not piece:
+                return
+            head += piece
+        what, number = self._meant(connection, head)
+        name = list(ANSWERS)[number]
+        self.asked.add((what, name))
+        connection.sendall(ANSWERS[name])
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            continue
 
     @staticmethod
     def _meant(connection: socket.socket, head: bytes) -> tuple[str, int]:
@@ -119,7 +111,7 @@ class Stranger:
         return parts[1], int(parts[2])
 
     def close(self) -> None:
-        self._sock.close()
+        self._server.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import socket
 import struct
@@ -10,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 from socialpub.base import http as outbound
+from tests.support.connection_server import ConnectionServer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -59,30 +59,27 @@ class KeepAliveServer:
         for act in acts:
             self.acts.put(act)
         self.requests: list[bytes] = []
-        self.connections = 0
         self.ended = threading.Semaphore(0)  # once for each connection that is over
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._server = ConnectionServer(self._talk)
+        self.port = self._server.port
 
     @property
     def url(self) -> str:
         return f"http://api.test:{self.port}/"
 
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                self.connections += 1
-                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+    @property
+    def connections(self) -> int:
+        return self._server.connections
 
     def _talk(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            while head := self._request(connection):
-                self.requests.append(head)
-                if not self.acts.get(timeout=30)(connection):
-                    break
-        self.ended.release()
+        try:
+            with connection:
+                while head := self._request(connection):
+                    self.requests.append(head)
+                    if not self.acts.get(timeout=30)(connection):
+                        break
+        finally:
+            self.ended.release()
 
     def _request(self, connection: socket.socket) -> bytes:
         head = b""
@@ -94,4 +91,4 @@ class KeepAliveServer:
         return head
 
     def close(self) -> None:
-        self._socket.close()
+        self._server.close()

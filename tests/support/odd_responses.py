@@ -10,11 +10,12 @@ import contextlib
 import gzip
 import socket
 import struct
-import threading
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from tests.support.connection_server import ConnectionServer
 
 End = Literal["close", "reset", "hang", "endless"]
 Body = Callable[[bytes], tuple[dict[str, str], bytes]]
@@ -222,30 +223,22 @@ class OddServer:
     ) -> None:
         self.requests: list[bytes] = []
         self._meant, self._always = meant, always
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._server = ConnectionServer(self._talk)
+        self.port = self._server.port
 
     def url(self, odd: OddResponse) -> str:
         return f"http://127.0.0.1:{self.port}/{ODD_RESPONSES.index(odd)}"
 
     def close(self) -> None:
-        self._socket.close()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+        self._server.close()
 
     def _talk(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            request = read_request(connection)
-            if not request:
-                return
-            self.requests.append(request)
-            odd = self._always or ODD_RESPONSES[int(request.split()[1].rpartition(b"/")[2])]
-            odd.say(connection, *self._meant(request))
+        request = read_request(connection)
+        if not request:
+            return
+        self.requests.append(request)
+        odd = self._always or ODD_RESPONSES[int(request.split()[1].rpartition(b"/")[2])]
+        odd.say(connection, *self._meant(request))
 
 
 def read_request(connection: socket.socket) -> bytes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import re
 import socket
-import threading
 from urllib.parse import urlsplit
 
+from tests.support.connection_server import ConnectionServer
 from tests.support.odd_responses import ODD_RESPONSES, OddResponse, read_request
 
 _DROPPED = ("connection", "content-length", "transfer-encoding", "keep-alive", "host")
@@ -21,9 +20,8 @@ class ResponseRelay:
         self.odd: OddResponse = ODD_RESPONSES[0]
         self.answered = 0  # public calls
         self._to, self._public = urlsplit(origin), re.compile(public)
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.origin = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._server = ConnectionServer(self._talk)
+        self.origin = f"http://127.0.0.1:{self._server.port}"
 
     def match(self, public: str) -> None:
         """Change which requests are answered as `odd` says."""
@@ -34,28 +32,21 @@ class ResponseRelay:
         return self._public.search(f"{method} {urlsplit(url).path}") is not None
 
     def close(self) -> None:
-        self._socket.close()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+        self._server.close()
 
     def _talk(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            request = read_request(connection)
-            if not request:
-                return
-            head, _, body = request.partition(b"\r\n\r\n")
-            first, *lines = head.decode("latin-1").split("\r\n")
-            method, target, _ = first.split(" ")
-            status, headers, content = self._passed_on(method, target, lines, body)
-            odd = ODD_RESPONSES[0]
-            if self.is_public(method, target):
-                self.answered += 1
-                odd = self.odd
-            odd.say(connection, status, headers, content)
+        request = read_request(connection)
+        if not request:
+            return
+        head, _, body = request.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, target, _ = first.split(" ")
+        status, headers, content = self._passed_on(method, target, lines, body)
+        odd = ODD_RESPONSES[0]
+        if self.is_public(method, target):
+            self.answered += 1
+            odd = self.odd
+        odd.say(connection, status, headers, content)
 
     def _passed_on(self, method: str, target: str, lines: list[str], body: bytes) -> tuple[int, dict[str, str], bytes]:
         upstream = http.client.HTTPConnection(self._to.hostname or "", self._to.port or 80, timeout=30)

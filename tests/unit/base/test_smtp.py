@@ -44,6 +44,7 @@ def speaking(talk: Callable[[socket.socket], None]) -> Iterator[int]:
     thread = threading.Thread(target=accept, daemon=True)
     thread.start()
     yield listening.getsockname()[1]
+    listening.shutdown(socket.SHUT_RDWR)  # closed alone, it would still be waited for
     listening.close()
     thread.join(30)
 

@@ -35,6 +35,7 @@ class Addresses:
 
     def answering(self, address: str, port: int = 0) -> int:
         server = self._open.enter_context(socket.create_server((address, port)))
+        self._open.callback(server.shutdown, socket.SHUT_RDWR)  # closed alone, it would still be waited for
         threading.Thread(target=self._serve, args=(server, address), daemon=True).start()
         return int(server.getsockname()[1])
 
@@ -43,6 +44,7 @@ class Addresses:
         server = self._open.enter_context(socket.socket())
         server.bind((address, self.port))
         server.listen(0)
+        self._open.callback(server.shutdown, socket.SHUT_RDWR)
         for _ in range(3):
             waiting = self._open.enter_context(socket.socket())
             waiting.setblocking(False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import gzip
 import io
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import network, ssrf, transport
+from tests.support.connection_server import ConnectionServer
 
 Answer = Callable[[socket.socket, bytes], None]
 LOOPBACK: outbound.Resolver = lambda host, port: ["127.0.0.1"]  # noqa: E731
@@ -38,35 +38,26 @@ class Upstream:
     def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
         self.answer, self.tls = answer, tls
         self.requests: list[bytes] = []
-        self.connections = 0
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self._server = ConnectionServer(self._talk)
+        self.port = self._server.port
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            self.connections += 1
-            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+    @property
+    def connections(self) -> int:
+        return self._server.connections
 
     def _talk(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            if self.tls:
-                connection = self.tls.wrap_socket(connection, server_side=True)
-            head = b""
-            while b"\r\n\r\n" not in head:
-                piece = connection.recv(65536)
-                if not piece or (not head and piece[:1] == TLS_RECORD):
-                    return
-                head += piece
-            head += self._body(connection, head)
-            self.requests.append(head)
-            self.answer(connection, head)
-            connection.close()
+        if self.tls:
+            connection = self.tls.wrap_socket(connection, server_side=True)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = connection.recv(65536)
+            if not piece or (not head and piece[:1] == TLS_RECORD):
+                return
+            head += piece
+        head += self._body(connection, head)
+        self.requests.append(head)
+        self.answer(connection, head)
+        connection.close()
 
     def _body(self, connection: socket.socket, head: bytes) -> bytes:
         """What is missing of a short body; a long one is the answer's to read."""
@@ -75,7 +66,7 @@ class Upstream:
         return connection.recv(missing, socket.MSG_WAITALL) if 0 < missing < 65536 else b""
 
     def close(self) -> None:
-        self._socket.close()
+        self._server.close()
 
 
 @pytest.fixture

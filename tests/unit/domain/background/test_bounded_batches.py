@@ -141,8 +141,8 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
 ) -> None:
     monkeypatch.setattr(periodic_tasks, "INDEX_BATCHES", 2)
     monkeypatch.setattr(search, "INDEX_BATCH", 20)
-    posts = schedule(server, alice)
     monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])
+    posts = schedule(server, alice)
     keep = server.engine.periodic
     for filed in (40, 80, 120, 140, 140):
         keep.index_posts()
