@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from socialpub.domain.posts import sheet_import
-from socialpub.store.schema.models import Post
+from socialpub.store.schema.models import Account, Post
 from socialpub.web.dashboard import imports
 from tests.support.app_server import ApiClient, AppServer, Person, unchanged
 from tests.support.connect_flow import sign_in
@@ -68,6 +68,23 @@ def test_each_row_is_shown_with_what_is_wrong_and_nothing_is_written(
         assert said in ParsedPage(page.text).text, said
     assert re.findall(r'<td data-label="Line">(\d+)</td>', page.text) == ["2", "3", "4", "5", "6", "7"]
     assert "<script>alert" not in page.text
+
+
+def test_names_in_problems_are_shown_as_they_are_written(server: AppServer, alice: Person, browser: ApiClient) -> None:
+    for platform in ("facebook", "threads"):
+        made = server.connect(alice, platform)
+        named = Account.update(display_name="Café Nord").where(Account.id == made["id"])
+        server.service.write(lambda tx, named=named: named.execute()).result()
+    page = check(browser, sheet(alice, f"Café Nord;{AT};x", f"facebook Café Nord;{AT};x"))
+    assert states(page) == [WRONG, READY]
+    advice = "Write the platform before the name, or the account's ID."
+    assert f"2 accounts are called 'Café Nord'. {advice}" in ParsedPage(page.text).text
+    twice = check(browser, f"{HEAD};Überschrift;Überschrift\nx;y;z".encode())
+    assert "The column 'Überschrift' occurs twice." in ParsedPage(twice.text).text
+    unknown = check(browser, f"Überschrift;{HEAD}\nx;{alice.bluesky};{AT};y".encode())
+    assert "There is no such field as 'Überschrift'." in ParsedPage(unknown.text).text
+    media = check(browser, f"{HEAD};media\n{alice.bluesky};{AT};y;Tür.jpg".encode())
+    assert "'Tür.jpg' is neither an address nor the id of an uploaded file." in ParsedPage(media.text).text
 
 
 def test_the_good_rows_are_scheduled_once_and_canceled_together(

@@ -37,7 +37,7 @@ def find_one(what: str, named: str, candidates: Iterable[NamedCandidate[T]]) -> 
         raise ApiError("not_found", f"There is no {what} {by}.")
     matches = ", ".join(f"{one[1]} ({_format_names(one)})" for one in found[:SHOWN_MAX])
     more = f", and {len(found) - SHOWN_MAX} more" if len(found) > SHOWN_MAX else ""
-    message = f"{len(found)} {what}s are called {ascii(named)}."
+    message = f"{len(found)} {what}s are called {named!r}."
     raise ApiError("validation_failed", message, remediation=f"Name one by its id: {matches}{more}.")
 
 

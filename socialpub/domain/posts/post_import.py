@@ -82,7 +82,7 @@ def parse_row(row: InputRow, find: Callable[[str], AccountRow], external_id: str
     values = {name: value for name, value in row.items() if value not in (None, "")}
     unknown = sorted(set(values) - set(INPUT_FIELDS) - IGNORED_FIELDS)
     if unknown:
-        raise _field_error(unknown[0], f"There is no such field as {ascii(unknown[0])}.")
+        raise _field_error(unknown[0], f"There is no such field as {unknown[0]!r}.")
     if "threadPosition" in values:
         raise _field_error("threadPosition", "A thread cannot be imported: publish it with POST /v1/posts.")
     if "scheduledAt" not in values:
@@ -134,7 +134,7 @@ def _parse_media(part: str) -> Any:
     if _MEDIA_ID.fullmatch(part):
         return part
     if not part.lower().startswith(("http://", "https://")):
-        raise _field_error("media", f"{ascii(part)} is neither an address nor the id of an uploaded file.")
+        raise _field_error("media", f"{part!r} is neither an address nor the id of an uploaded file.")
     path = part.partition("?")[0].partition("#")[0].lower()
     kind = "document" if path.endswith(".pdf") else "video" if path.endswith(VIDEO_SUFFIXES) else "image"
     return {"kind": kind, "url": part}

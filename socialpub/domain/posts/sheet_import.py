@@ -25,6 +25,7 @@ from socialpub.domain.posts.post_import import ImportedPost
 from socialpub.domain.posts.spreadsheets import Line
 from socialpub.store.engine import sql
 from socialpub.store.queries import import_export
+from socialpub.store.rows import AccountRow
 
 FILE_MAX = 256 * 1024
 ROWS_MAX = 200
@@ -104,7 +105,7 @@ async def undo(who: Actor, name: str) -> tuple[int, int]:
 
 def _read(who: Actor, raw: bytes) -> list[SheetRow]:
     lines = _split(raw)
-    find = functools.lru_cache(ROWS_MAX)(functools.partial(name_lookup.find_account, who.scope.organization))
+    find = functools.lru_cache(ROWS_MAX)(functools.partial(_find_account, who.scope.organization))
     prefix, seen = build_prefix(name_file(raw)), set[Any]()
     rows = []
     for number, given in lines:
@@ -118,6 +119,16 @@ def _read(who: Actor, raw: bytes) -> list[SheetRow]:
         except ApiError as error:
             rows.append(_refuse(SheetRow(number, "wrong"), error))
     return rows
+
+
+def _find_account(organization: str, named: str) -> AccountRow:
+    try:
+        return name_lookup.find_account(organization, named)
+    except ApiError as error:
+        if error.code != "validation_failed":
+            raise
+        advice = "Write the platform before the name, or the account's ID."
+        raise ApiError(error.code, f"{error.message} {advice}", remediation="") from error
 
 
 def _split(raw: bytes) -> list[Line]:

@@ -102,7 +102,7 @@ def _rows(text: Iterator[str], begins: list[int]) -> Iterator[Line]:
     cells = _cells(first, separator)
     names = [_canonical(cell) for cell in cells]
     if twice := next((name for name in names if name and names.count(name) > 1), None):
-        yield begins[0], make_line_error(f"The column {ascii(twice)} occurs twice.")
+        yield begins[0], make_line_error(f"The column {twice!r} occurs twice.")
         return
     header = begins[0]
     is_spaced = any(cell.startswith(" ") for cell in _cells(first, separator, is_spaced=False)[1:])
