@@ -22,10 +22,10 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 MEMBERS_PATH = "/settings/members"
 ROLES = {
-    "owner": "Owner: full access, including members",
-    "admin": "Admin: also manages accounts, keys, profiles and webhooks",
-    "member": "Member: views, writes and publishes posts",
-    "author": "Author: views posts, and writes drafts that others publish",
+    "owner": "Owner: everything, including members",
+    "admin": "Admin: also accounts, keys and webhooks",
+    "member": "Member: writes and publishes posts",
+    "author": "Author: writes drafts others publish",
 }
 
 
