@@ -97,7 +97,7 @@ def test_a_reset_is_a_tcp_reset_without_an_answer(alice: BlueskyUser, fault: str
 
 
 def test_a_delay_does_not_lose_the_effect_when_the_client_hangs_up(alice: BlueskyUser) -> None:
-    plan(alice, "delay:1.5")
+    plan(alice, "delay:4")
     with pytest.raises(httpx.ReadTimeout):
         alice.client.post(PUT_URL, json=body(alice), headers=alice.headers(), timeout=httpx.Timeout(60, read=0.05))
     assert published(alice) == 0
@@ -110,7 +110,7 @@ def test_a_short_delay_is_answered(alice: BlueskyUser) -> None:
 
 
 def test_a_late_effect_comes_after_the_client_gave_up(alice: BlueskyUser) -> None:
-    plan(alice, "late_effect:1")
+    plan(alice, "late_effect:4")
     with pytest.raises(httpx.ReadTimeout):
         alice.client.post(PUT_URL, json=body(alice), headers=alice.headers(), timeout=httpx.Timeout(60, read=0.05))
     assert published(alice) == 0
@@ -119,11 +119,11 @@ def test_a_late_effect_comes_after_the_client_gave_up(alice: BlueskyUser) -> Non
 
 
 def test_a_late_effect_does_not_come_after_a_reset(alice: BlueskyUser) -> None:
-    plan(alice, "late_effect:1")
+    plan(alice, "late_effect:4")
     with pytest.raises(httpx.ReadTimeout):
         alice.client.post(PUT_URL, json=body(alice), headers=alice.headers(), timeout=httpx.Timeout(60, read=0.05))
     alice.simulator.lab.reset()
-    assert not alice.simulator.lab.ledger.wait(1, timeout=1.3)
+    assert not alice.simulator.lab.ledger.wait(1, timeout=4.3)
 
 
 def test_slow_sends_one_byte_and_makes_the_client_wait(alice: BlueskyUser) -> None:
