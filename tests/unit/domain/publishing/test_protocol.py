@@ -316,12 +316,13 @@ def test_a_bug_neither_loses_nor_doubles(server: ProtocolServer, platform: str, 
 
 
 def test_a_run_whose_lease_was_taken_over_writes_nothing(server: ProtocolServer) -> None:
-    server.fault("bluesky", "delay:1.0")
+    server.fault("bluesky", "delay:4")
     post = schedule(server, "bluesky", "taken over")
     assert wait_for(lambda: server.sends("bluesky") == 1, 60, 0.01)
     serial_group = server.post(post)["account"]
     at = server.clock.now_ms() + 60_000
     server.service.write(lambda tx: server.service.jobs.put(tx, "publish", post, at, serial_group)).result()
+    assert wait_for(lambda: server.ledger("taken over"), 60)
     assert wait_for(lambda: not server.service.is_busy(), 60)  # the first run is over
     assert (server.post(post)["status"], len(server.ledger("taken over"))) == ("publishing", 1)
     server.skip(60)
