@@ -303,7 +303,7 @@ class BackupSettings(SettingsSection):
     """The time between two backups."""
     keep: int = Field(14, ge=1)
     """How many backups are kept in the folder, and how many in the bucket. Older ones are deleted after a new one was
-    verified.
+    verified. Backups with problems, such as missing media, are named so and counted by themselves.
     """
     before_upgrade: int = Field(2, ge=0)
     """How many copies of the database from before an upgrade are kept beside it, as `socialpub-before-….db`. The server

@@ -390,6 +390,23 @@ def test_a_backup_a_day_is_made_and_the_oldest_removed(timed: AppServer) -> None
         assert _is_whole(Path(timed.service.runtime.settings.backup.directory, name))
 
 
+def test_backups_with_problems_displace_none_without(timed: AppServer, alice: Person) -> None:
+    """However many there are: the good ones have the media that are missing now."""
+    upload_file(alice, 1)
+    for _ in range(3):
+        timed.clock.skip(DAY)
+        good = _made(timed)
+    (stored,) = timed.home.glob("media/??/*")
+    stored.unlink()
+    for _ in range(4):
+        timed.clock.skip(DAY)
+        made = _made(timed)
+        timed.restart()
+    bad = sorted(set(made) - set(good))
+    assert set(good) < set(made)
+    assert [name.endswith("Z-with-problems.zip") for name in bad] == [True] * 3
+
+
 def test_a_timed_backup_does_not_contain_the_master_key(timed: AppServer) -> None:
     """Whoever gets hold of the folder or the bucket cannot open the tokens that the backup contains."""
     key = (timed.home / "master.key").read_bytes().strip()

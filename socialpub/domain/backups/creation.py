@@ -53,8 +53,12 @@ def create_backup(
     progress: BackupProgressCallback,
     *,
     with_key: bool,
+    file_with_problems: Path | None = None,
 ) -> BackupReport:
-    """Write a backup to a new file. Raises BackupError and leaves nothing on failure."""
+    """Write a backup to a new file. Raises BackupError and leaves nothing on failure.
+
+    `file_with_problems`: used instead of `file` if the backup has problems.
+    """
     if file.exists():
         raise BackupExistsError(f"{file} exists already. Choose another name, or move the file away.")
     key = _read_key(settings) if with_key else None
@@ -72,6 +76,8 @@ def create_backup(
             fault_injection.hit("backup.mid")
             found = verification.verify_backup(part, progress)
             fault_injection.hit("backup.checked")
+            problems += found.problems
+            file = file_with_problems if problems and file_with_problems else file
             try:
                 give_name(part, file)
             except FileExistsError as error:
@@ -79,7 +85,7 @@ def create_backup(
             fault_injection.hit("backup.named")
     except OSError as error:
         raise BackupError(f"{file} cannot be written: {os_errors.describe(error)}.") from error
-    return BackupReport(file, found.size, found.sha256, manifest, (*problems, *found.problems))
+    return BackupReport(file, found.size, found.sha256, manifest, tuple(problems))
 
 
 def _read_key(settings: Settings) -> bytes:

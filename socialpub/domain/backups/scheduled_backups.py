@@ -107,12 +107,20 @@ class ScheduledBackups:
         file = directory / format_name(now_ms)
         private_files.make_folder(file.parent)
         source, settings = snapshot.from_server(service.db), service.runtime.settings
-        made = creation.create_backup(source, settings, file, now_ms, self._check_stop, with_key=False)
+        made = creation.create_backup(
+            source,
+            settings,
+            file,
+            now_ms,
+            self._check_stop,
+            with_key=False,
+            file_with_problems=directory / format_name(now_ms, has_problems=True),
+        )
         self._defects = "; ".join(made.problems)
         log.info("backup %s was made: %d bytes, %d media files", made.file, made.size, made.manifest.media_files)
         for problem in made.problems:
             log.error("backup %s: %s", made.file, problem)
-        return file
+        return made.file
 
     def _upload(self, destination: S3Destination) -> None:
         """Upload the newest backup of the folder, or a new one, unless the bucket has a recent one."""
