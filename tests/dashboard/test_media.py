@@ -5,14 +5,16 @@ from __future__ import annotations
 import html
 import io
 import re
+import subprocess
 from collections.abc import Callable
+from typing import IO
 
 import httpx
 import pytest
 from PIL import Image
 
 from socialpub import platforms
-from socialpub.domain.media import files, library
+from socialpub.domain.media import files, library, probe
 from socialpub.web.dashboard import media
 from tests.support.app_server import ApiClient, AppServer
 from tests.support.connect_flow import sign_in
@@ -207,6 +209,26 @@ def test_a_file_without_a_thumbnail_has_a_drawing(world: RequestCast, browser: A
         answer = browser.get(f"/library/{made['id']}/thumbnail/320")
         assert (answer.status_code, answer.headers["Location"]) == (303, "/static/picture.svg")
     assert browser.get("/static/picture.svg").headers["Content-Type"].startswith("image/svg+xml")
+
+
+@pytest.mark.parametrize("code", [None, -9], ids=["too slow", "killed"])
+def test_a_thumbnail_is_made_later_if_the_machine_was_busy(
+    world: RequestCast, browser: ApiClient, code: int | None
+) -> None:
+    """A drawing was shown for ever after."""
+    made = stored_media(world.alice.api, picture(size=(640, 480 + (code or 0))))
+    path = f"/library/{made['id']}/thumbnail/320"
+
+    def busy(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
+        if code is None:
+            raise subprocess.TimeoutExpired(command, probe.WALL_SECONDS)
+        return b"", code
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(probe, "_run_process", busy)
+        assert browser.get(path).headers["Location"] == "/static/picture.svg"
+    answer = browser.get(path)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "image/webp")
 
 
 def test_clean_up_removes_thumbnails_whose_file_is_gone(world: RequestCast, browser: ApiClient) -> None:

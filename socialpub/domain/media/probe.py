@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Collection
@@ -41,6 +42,10 @@ _OLD_QUICKTIME = {b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"}
 _ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
 _ENVIRONMENT |= pyinstaller.build_child_environment()
 reader_pool = FairExecutor(max(2, os.cpu_count() or 2) + 1, "probing")
+
+
+class UnfinishedError(Exception):
+    """A file was not read to its end, although its reader kept to its limits: the machine is busy."""
 
 
 def sniff(head: bytes) -> str | None:
@@ -81,7 +86,10 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
         return None
     if content_type == DOCUMENT_TYPE:  # not parsed: only platforms read it, and downloads of it are attachments
         return MediaFacts(content_type, path.stat().st_size, sha256)
-    found = reader_pool.submit_for(ShareKey(owner=owner), _run_worker, path, content_type).result()
+    try:
+        found = reader_pool.submit_for(ShareKey(owner=owner), _run_worker, path, content_type).result()
+    except UnfinishedError as error:
+        found = _limit_error(str(error))
     if "rule" in found:
         log.info(
             "media file %s is refused by rule %s: %s", path.name, found["rule"], found.get("error") or found["why"]
@@ -95,7 +103,7 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
 def make_thumbnails(path: Path, edges: Collection[int], owner: str) -> dict[int, bytes] | None:
     """Return WebP thumbnails by their longest edge in pixels; None if a file has none.
 
-    Takes about 0.2 s, at most 20 s. Raises ApiError `internal_error` if no process can be started.
+    Takes about 0.2 s, at most 20 s. Raises ApiError `internal_error` if no process can be started, UnfinishedError.
     """
     with path.open("rb") as file:
         content_type = sniff(file.read(SNIFF_BYTES))
@@ -115,10 +123,12 @@ def _run_worker(path: Path, content_type: str, *edges: int) -> dict[str, Any]:
         with path.open("rb") as file:
             said, code = _run_process(command, file)
     except subprocess.TimeoutExpired:
-        return _limit_error("it took too long")
+        raise UnfinishedError("it took too long") from None
     except OSError as error:
         log.error("the process that probes a media file could not be started; the request fails: %s", error)
         raise ApiError("internal_error") from error
+    if code == -signal.SIGKILL:  # memory ran out, perhaps; too much CPU time is SIGXCPU
+        raise UnfinishedError("its reader was killed")
     if code != 0:
         return _limit_error(f"its reader ended with {code}")
     return dict(json.loads(said))

@@ -20,14 +20,14 @@ def limit_resources() -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     _prctl(_NO_NEW_PRIVS, 1)
-    for what, most in (
-        (resource.RLIMIT_AS, MEMORY_MAX),
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
+    for what, soft, hard in (
+        (resource.RLIMIT_AS, MEMORY_MAX, MEMORY_MAX),
+        (resource.RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 1),  # ends with SIGXCPU; at the hard limit with SIGKILL
+        (resource.RLIMIT_FSIZE, 0, 0),
+        (resource.RLIMIT_CORE, 0, 0),
     ):
         with contextlib.suppress(OSError, ValueError):  # macOS lacks some limits
-            resource.setrlimit(what, (most, most))
+            resource.setrlimit(what, (soft, hard))
 
 
 def close_sandbox(descriptors: int) -> None:

@@ -39,12 +39,15 @@ def load(service: AppContext, row: MediaRow, edge: int) -> bytes | None:
 
 
 def _make(service: AppContext, row: MediaRow) -> dict[int, bytes]:
-    """Make all thumbnails of a file and store them; empty ones where it has none."""
+    """Make all thumbnails of a file and store them; empty ones where it has none.
+
+    Nothing if the machine is too busy: the next view makes them.
+    """
     try:
         made = probe.make_thumbnails(
             files.file_path(service, row["sha256"]), THUMBNAIL_EDGES, row["organization"]
         ) or dict.fromkeys(THUMBNAIL_EDGES, b"")
-    except FileNotFoundError:
+    except (FileNotFoundError, probe.UnfinishedError):
         return {}
     files.save_thumbnails(service, row["sha256"], made)
     return made
