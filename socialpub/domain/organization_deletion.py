@@ -1,4 +1,4 @@
-"""Deletion of an organization: what it ends, and the actions that end each part.
+"""Deletion of an organization or a profile: what it ends, and the actions that end each part.
 
 Refused while a post is being published or has an unknown outcome. Rows of published posts stay until retention removes
 them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Literal
 
 from peewee import fn
@@ -26,6 +27,7 @@ from socialpub.domain.identity import api_keys, members, users
 from socialpub.domain.media import library
 from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import drafts
+from socialpub.domain.schemas.common import DeletedBody
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import maintenance
@@ -175,7 +177,7 @@ def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> ActionResult:
         raise users.build_field_error("confirm", "This is not the name of the organization. Nothing was deleted.")
     if planned["ends"]["publishing"]:
         raise _build_publishing_error(planned["ends"]["publishing"])
-    _delete_receivers(tx, who)
+    _delete_receivers(tx, who)  # first: they are not notified of this deletion
     revoke = _disconnect_accounts(tx, who)
     _remove_access(tx, who)
     drafts.delete_all(tx, who)
@@ -212,8 +214,15 @@ def _build_publishing_error(count: int) -> ApiError:
     )
 
 
+def delete_profile(tx: Tx, who: Actor, profile: str) -> DeletedBody:
+    """Delete a profile with its endpoints and channels. Raises ApiError as `profiles.delete`."""
+    deleted = profiles.delete(tx, who, profile)
+    _delete_receivers(tx, who._replace(scope=replace(who.scope, profile=profile)))
+    return deleted
+
+
 def _delete_receivers(tx: Tx, who: Actor) -> None:
-    """Delete endpoints and channels first: they are not notified of this deletion."""
+    """Delete the endpoints and channels of the scope."""
     for endpoint in endpoints.list_bodies(who.scope):
         endpoints.delete(tx, who, endpoint["id"])
     for channel in channels.list_bodies(who.scope):

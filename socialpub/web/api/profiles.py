@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from socialpub.domain import organization_deletion
 from socialpub.domain.access.actions import bind
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
@@ -76,7 +77,8 @@ DELETE = Operation(
     "Profiles",
     "deleteProfile",
     "Delete a profile",
-    "The profile must have no accounts. API keys that are limited to it are revoked.",
+    "The profile must have no accounts. API keys that are limited to it are revoked, and its webhook endpoints and "
+    "notification channels are deleted.",
     query=ProfileQuery,
     answers={200: SuccessResponse(DeletedBody, "The profile was deleted.", DELETED)},
     errors=("not_found", "profile.delete.not_empty"),
@@ -85,4 +87,5 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/profiles/{id}."""
-    return await commit_without_body(call, lambda: bind(call.actor, profiles.delete, call.path_value("profile_id")))
+    profile = call.path_value("profile_id")
+    return await commit_without_body(call, lambda: bind(call.actor, organization_deletion.delete_profile, profile))

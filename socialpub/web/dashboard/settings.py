@@ -10,6 +10,7 @@ from socialpub.base import key_scopes
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.base.time_zones import list_zones
+from socialpub.domain import organization_deletion
 from socialpub.domain.access import actions, authentication
 from socialpub.domain.identity import api_keys, dashboard_session, sessions, totp, users
 from socialpub.domain.identity.dashboard_session import DashboardSession
@@ -233,7 +234,7 @@ async def delete_profile(call: RequestContext) -> HandlerResponse:
     """POST /settings/profiles/{id}/delete."""
     try:
         await require_proof(call, forms.parse(call))
-        await actions.perform(call.actor, profiles.delete, call.path_value("profile_id"))
+        await actions.perform(call.actor, organization_deletion.delete_profile, call.path_value("profile_id"))
     except ApiError as error:
         return await edit_profile(call, _require_form_error(error))
     return redirect_with_flash(call, PROFILES_PATH, "Profile deleted. Its keys are revoked.")

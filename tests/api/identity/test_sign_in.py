@@ -15,6 +15,8 @@ import pytest
 from socialpub.base.security.crypto import digest
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import build_operator
+from socialpub.domain.delivery.notifications import channels
+from socialpub.domain.delivery.webhooks import endpoints
 from socialpub.domain.identity import signin, users
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.common import parse_instant
@@ -380,6 +382,27 @@ def test_profiles_are_made_renamed_and_deleted_with_their_keys(server, owner, bo
     assert server.api(key).get("/v1/posts").status_code == 401
     assert api.delete(f"/v1/profiles/{profile}", headers=token).status_code == 404
     assert api.post("/v1/profiles", json={"name": "South"}, headers=token).status_code == 201
+
+
+def test_webhooks_and_channels_of_a_deleted_profile_go_with_it(server, owner, monkeypatch):
+    """They counted towards the maximum of the organization."""
+    monkeypatch.setattr(endpoints, "MAX_PER_ORGANIZATION", 1)
+    monkeypatch.setattr(channels, "MAX_PER_ORGANIZATION", 1)
+    api = signed_in(server)
+    token = {"X-CSRF-Token": server.rows(Session)[0]["csrf"]}
+    profile = api.post("/v1/profiles", json={"name": "North Shop"}, headers=token).json()["id"]
+    key = api.post("/v1/api-keys", json={"name": "n", "profileId": profile}, headers=token).json()["key"]
+    receivers = {
+        "/v1/webhook-endpoints": {"url": "https://example.com/hook"},
+        "/v1/notification-channels": {"to": {"kind": "slack", "url": "https://example.com/services/a-path-of-a-test"}},
+    }
+    for path, body in receivers.items():
+        assert server.api(key).post(path, json=body).status_code == 201
+        assert owner.api.post(path, json=body).status_code == 409
+    assert api.delete(f"/v1/profiles/{profile}", headers=token).status_code == 200
+    for path, body in receivers.items():
+        assert owner.api.get(path).json()["data"] == []
+        assert owner.api.post(path, json=body).status_code == 201
 
 
 def test_another_organizations_keys_and_profiles_are_not_there(server, owner, charlie):
