@@ -255,7 +255,7 @@ CREATE TABLE webhook_delivery (
 CREATE UNIQUE INDEX webhook_delivery_id ON webhook_delivery (id);
 CREATE INDEX webhook_delivery_event ON webhook_delivery (event);
 CREATE INDEX webhook_delivery_organization_number ON webhook_delivery (organization, number);
-CREATE INDEX webhook_delivery_endpoint_status_number ON webhook_delivery (endpoint, status, number);
+CREATE INDEX webhook_delivery_redeliver ON webhook_delivery (endpoint, status, created_at, number, updated_at);
 CREATE INDEX webhook_delivery_due ON webhook_delivery (endpoint, next_attempt_at, number) WHERE status = 'pending';
 
 CREATE TABLE webhook_attempt (

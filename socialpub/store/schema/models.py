@@ -680,9 +680,19 @@ class WebhookDelivery(BaseModel):
     updated_at = BigIntegerField()
 
     class Meta:
-        indexes = ((("organization", "number"), False), (("endpoint", "status", "number"), False))
+        indexes = ((("organization", "number"), False),)
 
 
+WebhookDelivery.add_index(
+    WebhookDelivery.index(
+        WebhookDelivery.endpoint,
+        WebhookDelivery.status,
+        WebhookDelivery.created_at,
+        WebhookDelivery.number,
+        WebhookDelivery.updated_at,
+        name="webhook_delivery_redeliver",
+    )
+)
 WebhookDelivery.add_index(
     WebhookDelivery.index(
         WebhookDelivery.endpoint, WebhookDelivery.next_attempt_at, WebhookDelivery.number, name="webhook_delivery_due"

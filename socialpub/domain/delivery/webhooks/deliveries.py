@@ -33,6 +33,10 @@ LISTING = "webhook-deliveries"
 REDELIVER_BATCH = 100  # deliveries queued again per transaction: other writers wait for it
 
 
+_Position = tuple[int, int]
+"""Creation time and number of a delivery."""
+
+
 class _DeliveryRow(NamedTuple):
     event: str
     number: int
@@ -111,10 +115,11 @@ def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest
     wanted = request.status or "failed"
     count = 0
     if wanted != "pending":  # already queued
-        selected = (row["id"], wanted, request.since, at_ms)
-        count = sql.fetch_value(statements.COUNT_IN_STATE, selected)
-        if _resend_batch(service, tx, selected, 0) is not None:
-            service.jobs.put(tx, "redeliver", ":".join(map(str, ("redeliver", *selected))), at_ms)
+        selected, start = (row["id"], wanted, at_ms), (request.since, 0)
+        count = sql.fetch_value(statements.COUNT_IN_STATE, (*selected, *start))
+        if _resend_batch(service, tx, selected, start) is not None:
+            key = ":".join(map(str, ("redeliver", row["id"], wanted, request.since, at_ms)))
+            service.jobs.put(tx, "redeliver", key, at_ms)
     body: RedeliveredBody = {"count": count}
     return ActionResult(body, 202, subject=row["id"])
 
@@ -122,8 +127,8 @@ def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest
 def run_redeliver_job(service: AppContext, claim: Claim, stopping: Callable[[], bool]) -> None:
     """Run the redeliver job batch by batch; a stopped or killed run is resumed."""
     _, endpoint, status, since, at = claim.key.split(":")
-    selected = (endpoint, status, int(since), int(at))
-    last: int | None = 0
+    selected = (endpoint, status, int(at))
+    last: _Position | None = (int(since), 0)
     while last is not None:
         if stopping():
             service.write(lambda tx: service.jobs.reschedule(tx, claim, service.now_ms)).result()
@@ -132,14 +137,14 @@ def run_redeliver_job(service: AppContext, claim: Claim, stopping: Callable[[], 
     service.write(lambda tx: service.jobs.finish(tx, claim)).result()
 
 
-def _resend_batch(service: AppContext, tx: Tx, selected: tuple[str, str, int, int], after: int) -> int | None:
-    """Queue again the batch numbered after `after`.
+def _resend_batch(service: AppContext, tx: Tx, selected: tuple[str, str, int], after: _Position) -> _Position | None:
+    """Queue again the batch after a position.
 
-    Return its last number, or None if there is no other batch.
+    Return the position of its last delivery, or None if there is no other batch.
     """
-    found = sql.fetch_all(statements.RESEND_BATCH, (*selected, service.now_ms, after, REDELIVER_BATCH))
+    found = sql.fetch_all(statements.RESEND_BATCH, (*selected, *after, service.now_ms, REDELIVER_BATCH))
     tx.after_commit(lambda: service.wake_deliveries([selected[0]]))
-    return max(number for (number,) in found) if len(found) == REDELIVER_BATCH else None
+    return max(found) if len(found) == REDELIVER_BATCH else None
 
 
 def _to_body(row: _DeliveryRow) -> DeliveryBody:

@@ -18,7 +18,7 @@ import pytest
 
 from socialpub.domain import post_states
 from socialpub.store import queries
-from socialpub.store.queries import maintenance
+from socialpub.store.queries import maintenance, webhooks
 from socialpub.store.queries.bulk import BulkInsert, BulkUpdate
 from tests.support import query_plans
 from tests.support.app_server import AppServer, Person
@@ -29,6 +29,19 @@ from tests.support.query_plans import statement_recorder
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, sqlite3.Connection]]:
     with query_plans.databases(tmp_path_factory.mktemp("plans")) as made:
         yield made
+
+
+@pytest.mark.parametrize(("text", "values"), [(webhooks.COUNT_IN_STATE, 5), (webhooks.RESEND_BATCH, 7)])
+def test_deliveries_in_a_state_since_a_time_are_found_in_an_index(
+    made: dict[str, sqlite3.Connection], text: str, values: int
+) -> None:
+    """All older deliveries of the endpoint were read, each from its row, while other writes waited."""
+    for connection in made.values():
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", (1,) * values)]
+        assert [step for step in plan if "COVERING" in step and "endpoint=? AND status=? AND created_at>?" in step], (
+            plan
+        )
+        assert not [step for step in plan if "ORDER BY" in step]
 
 
 WALKS = [
