@@ -138,6 +138,9 @@ def test_the_whole_file_is_looked_through_before_anything_is_written(run: RunCom
         make_line(6, firstComment={"text": "first"}),
         make_line(7, options={"nonsense": 1}),
         make_line(8, threadPosition=0),
+        make_line(9, platform="twitter"),
+        make_line(10, platform=["bluesky"]),
+        make_line(11, platform=" Bluesky"),
     ]
     report = run_import(run, write_lines(folder, *lines), code=1)
     assert [(problem["line"], problem["rule"]) for problem in report["problems"]] == [
@@ -150,10 +153,12 @@ def test_the_whole_file_is_looked_through_before_anything_is_written(run: RunCom
         (8, "colour"),
         (9, "account"),
         (10, "scheduledAt.no_first_comment"),
-        (11, report["problems"][-2]["rule"]),
+        (11, report["problems"][-4]["rule"]),
         (12, "threadPosition"),
+        (13, "platform"),
+        (14, "platform"),
     ]
-    assert (report["lines"], report["invalid"], report["imported"]) == (12, 11, 0)
+    assert (report["lines"], report["invalid"], report["imported"]) == (15, 13, 0)
     assert all(problem["message"] for problem in report["problems"])
     assert run_export(run) == []
     said = run("import", "posts.ndjson").err

@@ -88,6 +88,7 @@ def parse_row(row: InputRow, find: Callable[[str], AccountRow], external_id: str
     if "scheduledAt" not in values:
         raise _field_error("scheduledAt", "A post to import has a time at which it is published.")
     account = _find_account(values, find)
+    _check_platform(values, account)
     name = {} if external_id is None else {"externalId": external_id}
     return ImportedPost(account, parse_object(BatchRequest, _build_body(values, account) | name))
 
@@ -108,6 +109,14 @@ def _find_account(row: InputRow, find: Callable[[str], AccountRow]) -> AccountRo
             if error.code != "not_found":
                 raise
     return find(wanted[-1])
+
+
+def _check_platform(row: InputRow, account: AccountRow) -> None:
+    """Raise ApiError if the row names another platform than that of its account."""
+    platform = platforms.platform(account["platform"])
+    names = [name.lower() for name in (platform.name, platform.label, *platform.aliases)]
+    if "platform" in row and str(row["platform"]).strip().lower() not in names:
+        raise _field_error("platform", f"The account is one of {platform.label}, and the row names another platform.")
 
 
 def _build_body(row: InputRow, account: AccountRow) -> dict[str, Any]:
