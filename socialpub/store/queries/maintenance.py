@@ -169,5 +169,11 @@ DELETE_ATTEMPTS = """
 RELEASE_LEASES = "UPDATE job SET visible_at = ?, epoch = NULL WHERE epoch IS NOT NULL"
 FIND_UNUSED_MEDIA = "SELECT id, sha256 FROM media WHERE deleted_at IS NULL AND used_at < ? ORDER BY used_at LIMIT ?"
 TOUCH_MEDIA = "UPDATE media SET used_at = ? WHERE id = ?"
-SET_MEDIA_DELETED = "UPDATE media SET deleted_at = ? WHERE id = ?"
+# Not before the posts that may name it, even if the clock was set back: retention compares these times.
+SET_MEDIA_DELETED = f"""
+    UPDATE media SET deleted_at = max(?1, coalesce((
+        SELECT created_at FROM post WHERE post.organization = {select_number("organization", "media.organization")}
+        ORDER BY created_at DESC LIMIT 1
+    ), 0)) WHERE id = ?2
+"""
 FIND_SMALLEST_MEDIA = "SELECT min(size_bytes) FROM media WHERE deleted_at IS NULL"

@@ -183,6 +183,18 @@ def test_rows_of_deleted_media_go_with_the_last_post_that_names_them(server: App
     assert [row["id"] for row in server.rows(Media)] == media[1:]
 
 
+def test_a_clock_set_back_takes_no_media_row_from_a_post(server: AppServer, alice: Person) -> None:
+    files = {"file": ("a.jpg", picture(size=(64, 48)), "image/jpeg")}
+    media = alice.api.post("/v1/media", files=files).json()["id"]
+    server.clock.skip(20 * DAY)
+    publish_post(alice, "with a picture", media=[{"kind": "image", "mediaId": media}])
+    server.clock.set_ahead(-20 * DAY)
+    assert alice.api.delete(f"/v1/media/{media}").is_success
+    forget(server, 15)
+    assert texts(server) == {"with a picture"}
+    assert [row["id"] for row in server.rows(Media)] == [media]
+
+
 def test_a_key_replays_its_answer_though_the_post_is_gone(make_server: Callable[..., AppServer]) -> None:
     server = make_server(retention=KEPT | {"idempotency": "10d"})
     alice = server.connected_person("Alice")
