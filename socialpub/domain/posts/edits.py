@@ -358,7 +358,9 @@ def _write_post(tx: Tx, who: Actor, edit: PlannedEdit, change: PostChange, inlin
 def _move_pieces(tx: Tx, who: Actor, edits: Sequence[PlannedEdit], change: PostChange) -> None:
     """Move the queued pieces that follow the edited posts in their threads."""
     edited = {edit.row["id"] for edit in edits}
-    for row in [edit.row for edit in edits if change.find_time(edit.row) != edit.row["scheduled_at"]]:
+    moved = [edit.row for edit in edits if change.find_time(edit.row) != edit.row["scheduled_at"]]
+    last_first = sorted(moved, key=lambda row: row["position"], reverse=True)
+    for row in {row["thread_of"] or row["id"]: row for row in last_first}.values():  # the first moved of each thread
         for piece in post_states.list_later_pieces(row):
             if piece["status"] == "queued" and piece["id"] not in edited:
                 _move_piece(tx, who, piece, change.find_time(row))

@@ -1,4 +1,4 @@
-"""Database cost of accepting a post, counted in statements and transactions."""
+"""Database cost of accepting and moving posts, counted in statements and transactions."""
 
 from __future__ import annotations
 
@@ -78,3 +78,16 @@ def test_an_external_id_is_three_statements_and_its_repeat_no_write(
     with counting.while_() as again:
         assert "Idempotency-Replayed" in world.alice.api.publish(body).headers
     assert (again.asked.writes, again.asked.commits) == (0, 0), again.asked
+
+
+def test_the_pieces_of_a_moved_thread_are_read_once(counting: DatabaseCounter, world: RequestCast) -> None:
+    """They were read again for each piece: the writer was held up by the square of their number."""
+    costs = []
+    for count in (4, 12, 24):
+        thread = [{"text": f"piece {number}"} for number in range(count)]
+        batch = world.alice.api.publish(world.body(scheduledAt=world.soon(), thread=thread)).json()["id"]
+        with counting.while_() as done:
+            moved = world.alice.api.patch(f"/v1/batches/{batch}", json={"scheduledAt": world.soon(7200)})
+        assert moved.status_code == 200
+        costs.append(done.asked.steps)
+    assert (costs[2] - costs[1]) / 12 < 1.2 * (costs[1] - costs[0]) / 8, costs
