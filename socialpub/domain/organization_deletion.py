@@ -1,4 +1,4 @@
-"""Deletion of an organization or a profile: what it ends, and the actions that end each part.
+"""Deletion of an organization or profile: what it ends, and the actions that end it.
 
 Refused while a post is being published or has an unknown outcome. Rows of published posts stay until retention removes
 them.

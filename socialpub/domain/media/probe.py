@@ -45,7 +45,7 @@ reader_pool = FairExecutor(max(2, os.cpu_count() or 2) + 1, "probing")
 
 
 class UnfinishedError(Exception):
-    """A file was not read to its end, although its reader kept to its limits: the machine is busy."""
+    """The machine was too busy to read a file; its reader kept to its limits."""
 
 
 def sniff(head: bytes) -> str | None:
