@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.errors import Outcome
 from socialpub.base.http import CALL_SECONDS, UPLOAD_SECONDS
 from socialpub.platforms.contract import (
     Absent,
@@ -105,10 +105,7 @@ def _to_published(pin: str) -> Published:
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Find our pin on the board, by owner, text and time."""
-    try:
-        young, complete = _list_recent(up, plan["pin"], since_ms)
-    except ApiError as error:
-        return Unknown({"error": error.message, "answer": error.platform_response})
+    young, complete = _list_recent(up, plan["pin"], since_ms)
     ours = [pin for pin in young if _is_ours(up, plan, pin)]
     evidence = {"looked": len(young), "alike": len(ours)}
     if not ours:
