@@ -183,6 +183,7 @@ _PERMISSION = Verdict(
     "then reconnect the account.",
 )
 _ADDRESS_OVER = Verdict(Outcome.NOT_SENT, _UNAVAILABLE)
+_LOST = Verdict(Outcome.NOT_SENT, _UNAVAILABLE, prepare_again=True)
 _RETIRED = Verdict(Outcome.REJECTED, _UNAVAILABLE, "linkedin.version.retired")
 _ROLE = Verdict(Outcome.REJECTED, rule="linkedin.page.role_missing")
 
@@ -209,8 +210,9 @@ REPLIES: Replies = {
         for status in (409, 422)
     },
     ("send", 400, "too_long"): Verdict(Outcome.REJECTED, rule="linkedin.text.max_graphemes"),
-    # The bytes have not arrived, although they were sent.
-    ("send", 400, "MEDIA_ASSET_WAITING_UPLOAD"): Verdict(Outcome.NOT_SENT, _UNAVAILABLE, prepare_again=True),
+    # The bytes have not arrived, although they were sent; or LinkedIn does not know the upload any more.
+    ("send", 400, "MEDIA_ASSET_WAITING_UPLOAD"): _LOST,
+    **{(step, 404, None): _LOST for step in ("finish", "status")},
     ("send", 400, "MEDIA_ASSET_PROCESSING_FAILED"): Verdict(Outcome.REJECTED, rule="linkedin.media.processing_failed"),
     # An upload URL is only valid for a while: after any error another one is requested.
     **{("upload", status, None): _ADDRESS_OVER for status in (400, 403, 404, 409, 412)},

@@ -15,7 +15,7 @@ from tests.support.platforms.post_kinds import KINDS, KindCase
 
 ATTEMPTS = 5
 FAULTS = [{"fault": "status:500", "operation": name, "times": 1} for name in ("app.bsky.video.uploadPart",)]
-PREPARED = ("bluesky", "instagram", "pinterest", "threads", "tiktok", "twitter")  # with a state while they wait
+PREPARED = ("bluesky", "instagram", "linkedin", "pinterest", "threads", "tiktok", "twitter")  # with a state
 UPLOADED = [(name, kind) for name, kind in KINDS if name in PREPARED and kind != "gate"]
 
 
