@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import DraftMedia
 
 _READ = 1 << 18
@@ -32,6 +33,14 @@ class FileSlice:
             while left > 0 and (chunk := file.read(min(_READ, left))):
                 left -= len(chunk)
                 yield chunk
+
+
+def is_progress_usable(error: ApiError) -> bool:
+    """Return whether an upload can continue after an error: a rate limit, or a token to refresh.
+
+    Progress must be stored (`Pending`) before such an error is raised; the step is then repeated first.
+    """
+    return error.stale_token or error.outcome is Outcome.THROTTLED
 
 
 def is_on_domain(url: str, domain: str) -> bool:

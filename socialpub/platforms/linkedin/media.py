@@ -14,7 +14,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.api_errors import find_status, to_id, to_record, to_records, to_text
-from socialpub.platforms.kit.uploads import FileSlice, whole_file
+from socialpub.platforms.kit.uploads import FileSlice, is_progress_usable, whole_file
 from socialpub.platforms.linkedin.api import (
     build_auth_header,
     build_error,
@@ -62,12 +62,12 @@ class LinkedinUploads:
 
 def upload_all(up: Upstream, draft: Draft, saved: Json | None) -> tuple[str, ...] | Pending:
     """Upload all items; return their URNs once ready, or `Pending`."""
-    state = LinkedinUploads.of(saved)
+    state = stored = LinkedinUploads.of(saved)
     while state.ready < len(draft.items):
         try:
             found = _upload_next(up, draft, state)
         except ApiError as error:
-            return _wait_after_error(state, error)
+            return state.later(0) if state != stored and is_progress_usable(error) else _wait_after_error(state, error)
         if isinstance(found, Pending):
             return found
         state = found

@@ -13,7 +13,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.api_errors import find_status, to_count, to_id, to_record
-from socialpub.platforms.kit.uploads import FileSlice, build_form, whole_file
+from socialpub.platforms.kit.uploads import FileSlice, build_form, is_progress_usable, whole_file
 from socialpub.platforms.twitter.api import Step, build_rule_error, build_unusable_error, call, data_of, id_of
 
 MIB = 1 << 20
@@ -47,11 +47,13 @@ class TwitterUploads:
 
 def upload_all(up: Upstream, draft: Draft, saved: Json | None) -> tuple[tuple[str, str], ...] | Pending:
     """Upload all items; return (media id, media key) pairs once ready, or `Pending`."""
-    state = TwitterUploads.of(saved)
+    state = stored = TwitterUploads.of(saved)
     while len(state.done) < len(draft.items):
         try:
             found = _PHASES[state.phase](up, draft, state)
         except ApiError as error:
+            if state != stored and is_progress_usable(error):
+                return Pending(asdict(state), 0.0)
             found = _continue_after_error(state, error)
         if isinstance(found, Pending):
             return found
