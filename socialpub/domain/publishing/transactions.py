@@ -339,11 +339,11 @@ def _build_published(end: _PublishedPost, warned: Mapping[str, str]) -> post_sta
 def save_progress(
     service: AppContext, tx: Tx, snapshot: RunSnapshot, found: Pending, intent: IntentRow | None = None
 ) -> None:
-    """Save the progress and schedule the next poll. `intent`: the send that was accepted."""
+    """Save the progress and schedule the next poll, within an hour. `intent`: the send that was accepted."""
     check_claim(service, snapshot)
     if intent:
         close(service, tx, intent, ACCEPTED)
-    at = service.now_ms + int(found.seconds * 1000)
+    at = service.now_ms + int(min(found.seconds, RETRY_AFTER_MAX) * 1000)
     sql.execute(publish_runs.SET_PROGRESS, (json.dumps(found.saved), at, snapshot.post["id"]))
     service.jobs.reschedule(tx, snapshot.claim, at)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
-from tests.support.app_server import AppServer
+from socialpub.store.schema.models import Post
+from tests.support.app_server import AppServer, sleep_briefly
 from tests.support.connect_flow import open_connect_session
+from tests.support.media_files import mp4
 from tests.support.token_accounts import TokenAccount
 
 
@@ -49,3 +52,31 @@ def test_who_connects_is_told_in_the_header(
     with office.browser.expecting_failure():
         answer = office.complete(code=back["code"], state=back["state"])
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "77")
+
+
+@pytest.mark.parametrize(
+    ("platform", "operation", "status"), [("linkedin", "videos.get", 503), ("pinterest", "media.get", 429)]
+)
+def test_an_upload_never_waits_for_days(
+    connect_account: Callable[..., TokenAccount], platform: str, operation: str, status: int
+) -> None:
+    holder = connect_account(platform)
+    server = holder.server
+    fault = {"fault": f"status:{status}", "operation": operation, "times": 1, "retryAfter": 86_400}
+    server.lab.lab.faults.add([fault])
+    video = {"kind": "video", "bytesBase64": base64.b64encode(mp4(seconds=5.0)).decode()}
+    post = holder.api.publish(holder.body() | {"media": [video]}).json()["results"][0]["postId"]
+    while not _waits(server, post):
+        sleep_briefly()
+    if platform == "pinterest":  # the first look at the status comes after a moment
+        server.skip(3)
+        while not (server.lab.lab.faults.body()[0]["fired"] and _waits(server, post)):
+            sleep_briefly()
+    server.skip(3601)
+    assert server.wait(post, "published")["attempts"] == 1
+
+
+def _waits(server: AppServer, post: str) -> bool:
+    """Whether the post waits for its next step."""
+    (row,) = server.rows(Post, id=post)
+    return bool(row["due_at"] and row["due_at"] > server.service.now_ms)
