@@ -47,7 +47,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 def _body(draft: Draft, ids: list[str]) -> Json:
     answered = _find_id(draft.previous) if draft.previous else draft.options.get("replyToTweetId")
     quoted = draft.options.get("quoteTweetId")
-    body: Json = {"text": draft.text} if draft.text else {}
+    body: Json = {"text": draft.text}  # also an empty one: X rejects a post without the field
     if ids:
         body["media"] = {"media_ids": ids}
     if answered:

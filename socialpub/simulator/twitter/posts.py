@@ -48,7 +48,7 @@ class _Reply(BaseModel):
 class _PostRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    text: StrictStr = ""
+    text: StrictStr  # its backend rejects an absent text, also beside media (OpenAPI 2.167)
     media: _Media | None = None
     reply: _Reply | None = None
     quote_tweet_id: StrictStr | None = Field(None, pattern=_DIGITS)

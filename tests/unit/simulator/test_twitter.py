@@ -148,7 +148,7 @@ def test_a_post_is_told_and_public(alice: Client) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], int, str]] = [
-    ({}, 400, "text field is required"),
+    ({}, 400, "Field required"),  # also beside media
     ({"text": "  "}, 400, "text field is required"),
     ({"text": 5}, 400, "Input should be a valid string"),
     ({"text": "x", "colour": "red"}, 400, "Extra inputs are not permitted"),

@@ -127,7 +127,7 @@ def test_a_text_needs_no_call(content: Draft, body: dict[str, Any]) -> None:
 def test_an_image_goes_up_whole_and_gets_its_alt_text(picture: DraftMedia) -> None:
     up = make_upstream(one_shot(picture.read(), upload_response("71")), describe("a cat"))
     ready, waits = walked(up, draft("", picture))
-    body = {"media": {"media_ids": ["71"]}}  # X does not say what an empty text would be to it
+    body = {"text": "", "media": {"media_ids": ["71"]}}
     assert (ready, waits) == (Ready({"body": body, "keys": ["3_71"]}), [])
 
 
