@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -26,6 +25,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.platforms.kit.options import OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
+from socialpub.platforms.kit.uploads import is_on_domain
 from socialpub.platforms.linkedin.rules import MEDIA, RULES, TEXT_MAX, has_document, text_length
 
 
@@ -51,7 +51,7 @@ class LinkedinSite(ScopedSite):
 
 def is_linkedin(url: str) -> bool:
     """Return whether a URL is LinkedIn's own."""
-    return f".{urlsplit(url).hostname}".endswith(".linkedin.com")
+    return is_on_domain(url, "linkedin.com")
 
 
 class LinkedinOptions(PlatformOptions):

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.api_errors import find_status, to_id, to_record, to_records, to_text
-from socialpub.platforms.kit.uploads import FileSlice, is_progress_usable, whole_file
+from socialpub.platforms.kit.uploads import FileSlice, has_same_host, is_progress_usable, whole_file
 from socialpub.platforms.linkedin.api import (
     build_auth_header,
     build_error,
@@ -165,8 +164,7 @@ def _put(up: Upstream, url: str, part: FileSlice, headers: dict[str, str]) -> Up
 
 def _is_linkedin_host(up: Upstream, url: str) -> bool:
     """Return whether the URL may get the token: LinkedIn's, or the configured API's."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}" == up.site.api_base or (parts.scheme == "https" and is_linkedin(url))
+    return is_linkedin(url) or has_same_host(url, up.site.api_base)
 
 
 # --- Poll ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -29,6 +28,7 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
 from socialpub.platforms.kit.text import graphemes
+from socialpub.platforms.kit.uploads import is_on_domain
 from socialpub.platforms.pinterest.rules import MEDIA, RULES, TEXT_MAX
 
 SCOPES = ("user_accounts:read", "boards:read", "boards:write", "pins:read", "pins:write")
@@ -53,7 +53,7 @@ class PinterestSite(Site):
 
 
 def _is_pinterest(origin: str) -> bool:
-    return (urlsplit(origin).hostname or "").split(".")[-2:] == ["pinterest", "com"]
+    return is_on_domain(origin, "pinterest.com")
 
 
 class PinterestOptions(PlatformOptions):
