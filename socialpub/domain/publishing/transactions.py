@@ -339,7 +339,10 @@ def _build_published(end: _PublishedPost, warned: Mapping[str, str]) -> post_sta
 def save_progress(
     service: AppContext, tx: Tx, snapshot: RunSnapshot, found: Pending, intent: IntentRow | None = None
 ) -> None:
-    """Save the progress and schedule the next poll, within an hour. `intent`: the send that was accepted."""
+    """Save the progress and schedule the next poll, within an hour.
+
+    `intent`: the send that was accepted.
+    """
     check_claim(service, snapshot)
     if intent:
         close(service, tx, intent, ACCEPTED)

@@ -36,7 +36,7 @@ class FileSlice:
 
 
 def is_progress_usable(error: ApiError) -> bool:
-    """Return whether an upload can continue after an error: a rate limit, or a token to refresh.
+    """Return whether an upload can continue later: after a rate limit, or a refreshed token.
 
     Progress must be stored (`Pending`) before such an error is raised; the step is then repeated first.
     """
