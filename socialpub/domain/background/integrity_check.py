@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable
 
 from socialpub.base.errors import ApiError
+from socialpub.base.system import os_errors
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.server import instance
 from socialpub.store.engine.integrity import IntegrityScan, lower_thread_priority
@@ -14,6 +16,7 @@ from socialpub.store.engine.integrity import IntegrityScan, lower_thread_priorit
 log = logging.getLogger("socialpub.store")
 
 JOIN_SECONDS = 0.05
+RETRY_SECONDS = 30.0
 
 
 class BackgroundIntegrityCheck:
@@ -42,13 +45,23 @@ class BackgroundIntegrityCheck:
 
     def _run(self) -> None:
         lower_thread_priority()
-        problems = self._scan.problems()
+        problems = self._find_problems()
         if problems:
             self._report_damage("; ".join(problems))
         elif problems is not None:
             log.info("checked all of %s: no damage found", self._service.db.path)
             self._service.process.pending_check, self.holds = None, False
             self.on_result()
+
+    def _find_problems(self) -> list[str] | None:
+        """Scan the file, until the system lets it be read to its end; None if stopped before."""
+        while True:
+            try:
+                return self._scan.problems()
+            except (OSError, sqlite3.DatabaseError) as error:
+                path, why = self._service.db.path, os_errors.describe(error)
+                log.warning("%s cannot be checked: %s; next try in %d s", path, why, RETRY_SECONDS)
+                self._scan.wait(RETRY_SECONDS)
 
     def _report_damage(self, why: str) -> None:
         self.holds = True  # even if the pause cannot be stored

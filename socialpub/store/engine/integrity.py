@@ -122,7 +122,10 @@ class IntegrityScan:
         self._connection: sqlite3.Connection | None = None
 
     def problems(self) -> list[str] | None:
-        """Return the problems of the file, [] if it is intact; None if stopped before."""
+        """Return the problems of the file, [] if it is intact; None if stopped before.
+
+        Raises OSError or sqlite3.DatabaseError if the system does not let it be read.
+        """
         found: list[str] = []
         try:
             with contextlib.closing(_connect_read_only(self._path)) as self._connection:
@@ -131,10 +134,16 @@ class IntegrityScan:
                     if self._stopping.is_set():
                         return None
         except _DAMAGE_ERRORS as error:
-            if self._stopping.is_set() or os_errors.describe(error):
+            if self._stopping.is_set():
                 return None
+            if os_errors.describe(error):
+                raise
             found.append(_get_error_text(error))
         return found[:PROBLEMS_MAX]
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the time is over or the scan is stopped."""
+        self._stopping.wait(seconds)
 
     def stop(self) -> None:
         """Stop at the next step; call it until the scan ends, since it may be between statements."""
