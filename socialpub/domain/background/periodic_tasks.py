@@ -66,7 +66,7 @@ class PeriodicTasks:
         add("save_tokens", lambda now: tokens.has_unsaved(service), lambda: tokens.save_unsaved(service))
         retry_responses = functools.partial(recovery.retry_unstored_responses, service)
         add("store_responses", lambda now: bool(service.lost.unstored), retry_responses)
-        add("sweep", every(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
+        add("sweep", every(SWEEP_SECONDS, SWEEP_SECONDS), self._sweep)
         add("fail_overdue_in_outage", every(SWEEP_SECONDS, SWEEP_SECONDS), self._fail_overdue)
         hourly, on = every(RETENTION_SECONDS, SWEEP_SECONDS), every(SWEEP_SECONDS, SWEEP_SECONDS)
         add("delete_expired", lambda now: hourly(now) or (on(now) and not self.retention.is_done), self.delete_expired)
@@ -113,8 +113,12 @@ class PeriodicTasks:
 
     def delete_expired(self) -> None:
         """Delete expired history, unless publishing is paused or the clock is in doubt."""
+        now_ms = self._service.now_ms  # read first: the clock may be set after the check
         if not self._gate.reason and not self._gate.is_clock_doubtful:
-            self.retention.run(self._service.now_ms)
+            self.retention.run(now_ms)
+
+    def _sweep(self) -> None:
+        sweep(self._service, self._fetched, lambda: self._gate.is_clock_doubtful)
 
     def _fail_overdue(self) -> None:
         """Fail overdue posts of an upstream that does not respond, without waiting until it does."""
@@ -136,19 +140,16 @@ def _count_failure(task: Any, value: object, error: Exception | None) -> None:
         metrics.TASK_FAILURES.labels(task.name).inc()
 
 
-def sweep(service: AppContext, fetched: library.BatchMediaCache) -> None:
-    """Enqueue lost jobs, and delete expired records and media."""
+def sweep(
+    service: AppContext, fetched: library.BatchMediaCache, is_clock_doubtful: Callable[[], bool] = lambda: False
+) -> None:
+    """Enqueue lost jobs, and delete expired records and media; no records by a doubtful clock."""
     for kind in JOB_KINDS:
         if kind.sweep:
             kind.sweep(service)
-    while service.write(lambda tx: idempotency.purge(tx, service.now_ms)).result() == idempotency.PURGE_BATCH:
-        log.info("deleted %d expired stored responses; more follow", idempotency.PURGE_BATCH)
-    while service.write(lambda tx: plan_tokens.purge(service, tx)).result() == plan_tokens.PURGE_BATCH:
-        log.info("deleted %d expired plans; more follow", plan_tokens.PURGE_BATCH)
-    while service.write(lambda tx: audit_log.purge(service, tx)).result() == audit_log.PURGE_BATCH:
-        log.info("deleted %d expired audit log entries; more follow", audit_log.PURGE_BATCH)
-    service.write(lambda tx: oauth_grants.purge(service, tx)).result()
-    service.write(lambda tx: lost_responses.delete_expired(service, tx)).result()
+    now_ms = service.now_ms  # read first: the clock may be set after the check
+    if not is_clock_doubtful():
+        _delete_expired_records(service, now_ms)
     fetched.adopt()
     for batch in fetched.list_batches():
         if service.read(functools.partial(batches.is_finished, batch)).result():
@@ -156,3 +157,14 @@ def sweep(service: AppContext, fetched: library.BatchMediaCache) -> None:
     # A restored database may be the wrong one: keep its media until `socialpub resume`.
     if service.read(instance.get_pause_reason).result() is None:
         fetched.clean_up_hourly()
+
+
+def _delete_expired_records(service: AppContext, now_ms: int) -> None:
+    while service.write(lambda tx: idempotency.purge(tx, now_ms)).result() == idempotency.PURGE_BATCH:
+        log.info("deleted %d expired stored responses; more follow", idempotency.PURGE_BATCH)
+    while service.write(lambda tx: plan_tokens.purge(service, tx)).result() == plan_tokens.PURGE_BATCH:
+        log.info("deleted %d expired plans; more follow", plan_tokens.PURGE_BATCH)
+    while service.write(lambda tx: audit_log.purge(service, tx)).result() == audit_log.PURGE_BATCH:
+        log.info("deleted %d expired audit log entries; more follow", audit_log.PURGE_BATCH)
+    service.write(lambda tx: oauth_grants.purge(service, tx)).result()
+    service.write(lambda tx: lost_responses.delete_expired(service, tx)).result()

@@ -5,6 +5,7 @@ The platforms' clock (that of the simulator's lab) is the reference.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from socialpub.domain.background import publishing_gate
+from socialpub.domain.media import library
 from socialpub.domain.server import clock_watch, instance
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
@@ -150,6 +152,21 @@ def test_a_clock_that_is_set_and_put_right_again(world: World, step: int, when: 
     assert world.public().count("in 1800") == 1
     assert world.paused() is None
     assert world.server.rows(Job) == []
+
+
+def test_a_clock_set_far_ahead_deletes_no_stored_response(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that was repeated after the clock was right again was published twice."""
+    world.server.lab.lab.faults.clear()
+    world.steps(49 * HOUR, "running")
+    assert wait_for(lambda: world.paused() == "clock", 60)
+    swept = threading.Event()
+    monkeypatch.setattr(library.BatchMediaCache, "list_batches", lambda cache: swept.set() or [])
+    world.passes(61)
+    assert swept.wait(60)
+    world.steps(-49 * HOUR, "running")
+    assert wait_for(lambda: world.paused() is None, 60)
+    assert world.now("once", key="k") == world.answer
+    assert world.public().count("once") == 1
 
 
 def away(world: World, seconds: float, upstream: float) -> None:
