@@ -23,7 +23,7 @@ from socialpub.domain.server import clock_watch
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, Job
-from socialpub.store.queries import maintenance
+from socialpub.store.queries import maintenance, notifications, webhooks
 from socialpub.store.schema.models import Batch, Post
 
 log = logging.getLogger("socialpub.jobs")
@@ -80,16 +80,28 @@ def measure_clock_lag(service: AppContext, seen_at: int) -> int:
 
 
 def shorten_delays(service: AppContext, by_ms: int) -> int:
-    """Bring delayed jobs forward after the clock was set back; return their number.
+    """Bring delayed jobs and deliveries forward after the clock was set back; return the number of jobs.
 
-    Scheduled posts keep their time. Leases, retries, lookups and responses are due a delay after a clock that has
-    changed.
+    Scheduled posts keep their time. Leases, retries, lookups, responses and deliveries are due a delay after a clock
+    that has changed.
     """
     after, moved = "", 0
+    if by_ms:
+        _shorten_delivery_delays(service, by_ms)
     while by_ms and (keys := service.read(functools.partial(_list_delayed, after, service.now_ms)).result()):
         service.write(functools.partial(_bring_forward, keys=keys, by_ms=by_ms, now=service.now_ms)).result()
         after, moved = keys[-1], moved + len(keys)
     return moved
+
+
+def _shorten_delivery_delays(service: AppContext, by_ms: int) -> None:
+    now = service.now_ms
+    for outbox in (webhooks, notifications):
+        found = service.read(functools.partial(sql.fetch_all, outbox.FIND_DELAYED, (now,))).result()
+        for (receiver,) in found:
+            change = functools.partial(sql.update, outbox.BRING_FORWARD, (now, by_ms, receiver))
+            service.write(lambda tx: change()).result()  # noqa: B023 - written before the next round
+        service.wake_deliveries([receiver for (receiver,) in found])
 
 
 def _list_delayed(after: str, now: int) -> list[str]:

@@ -42,6 +42,18 @@ FIND_NEXT_DUE_OF_CHANNEL = (
     "SELECT min(next_attempt_at) FROM notification WHERE channel = ? AND status = 'pending' AND next_attempt_at > ?"
 )
 
+# As of webhooks.
+FIND_DELAYED = """
+    SELECT id FROM notification_channel WHERE EXISTS (
+        SELECT 1 FROM notification
+        WHERE channel = notification_channel.id AND status = 'pending' AND next_attempt_at > ?
+    )
+"""
+BRING_FORWARD = """
+    UPDATE notification SET next_attempt_at = max(?1, next_attempt_at - ?2)
+    WHERE channel = ?3 AND status = 'pending' AND next_attempt_at > ?1
+"""
+
 # The result of an attempt, also on the channel.
 RECORD_ATTEMPT = """
     UPDATE notification SET status = ?, next_attempt_at = ?, attempts = attempts + 1, last_status_code = ?,

@@ -69,6 +69,18 @@ FIND_NEXT_DUE_OF_ENDPOINT = """
     WHERE endpoint = ? AND status = 'pending' AND next_attempt_at > ?
 """
 
+# After the clock was set back: endpoints with deliveries that wait, and their times brought forward.
+FIND_DELAYED = """
+    SELECT id FROM webhook_endpoint WHERE EXISTS (
+        SELECT 1 FROM webhook_delivery
+        WHERE endpoint = webhook_endpoint.id AND status = 'pending' AND next_attempt_at > ?
+    )
+"""
+BRING_FORWARD = """
+    UPDATE webhook_delivery SET next_attempt_at = max(?1, next_attempt_at - ?2)
+    WHERE endpoint = ?3 AND status = 'pending' AND next_attempt_at > ?1
+"""
+
 FIND_ENDPOINT = """
     SELECT id, organization, url, secret, previous_secret, previous_until FROM webhook_endpoint
     WHERE id = ? AND active AND deleted_at IS NULL

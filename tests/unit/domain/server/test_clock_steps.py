@@ -17,10 +17,12 @@ from socialpub.domain.media import library
 from socialpub.domain.server import clock_watch, instance
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
-from socialpub.store.schema.models import IdempotencyRecord, Job
+from socialpub.store.schema.models import IdempotencyRecord, Job, Notification, WebhookDelivery
 from tests.support.app_server import AppServer, MovableClock, Person
 from tests.support.publishing_state import schedule_post
 from tests.support.soak.soak_world import wait_for
+from tests.support.webhook_endpoints import register_endpoint
+from tests.support.webhook_receiver import WebhookReceiver
 
 HOUR = 3600
 STEPS = [-10 * HOUR, -HOUR, HOUR, 10 * HOUR]
@@ -167,6 +169,26 @@ def test_a_clock_set_far_ahead_deletes_no_stored_response(world: World, monkeypa
     assert wait_for(lambda: world.paused() is None, 60)
     assert world.now("once", key="k") == world.answer
     assert world.public().count("once") == 1
+
+
+@pytest.mark.parametrize("when", ["start", "running"])
+def test_deliveries_wait_no_longer_after_the_clock_was_set_back(world: World, sink: WebhookReceiver, when: str) -> None:
+    """They were late by the step, and came after events of the same post that were newer."""
+    world.server.lab.lab.faults.clear()
+    slack = {"kind": "slack", "url": f"{sink.origin}/services/a-path-of-a-test"}
+    made = world.alice.api.post("/v1/notification-channels", json={"to": slack, "events": ["post.published"]})
+    assert made.status_code == 201
+    register_endpoint(world.alice, sink.url, events=["post.published"])
+    sink.answer = lambda got: 503
+    world.now("told later")
+    sink.wait(2)
+    for table in (WebhookDelivery, Notification):
+        assert wait_for(lambda table=table: 1 in [row["attempts"] for row in world.server.rows(table)], 30)
+    sink.answer = lambda got: 200
+    world.steps(-HOUR, when)
+    world.passes(60)
+    for table in (WebhookDelivery, Notification):
+        assert wait_for(lambda table=table: {row["status"] for row in world.server.rows(table)} == {"succeeded"}, 30)
 
 
 def away(world: World, seconds: float, upstream: float) -> None:
