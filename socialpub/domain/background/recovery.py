@@ -80,7 +80,7 @@ def measure_clock_lag(service: AppContext, seen_at: int) -> int:
 
 
 def shorten_delays(service: AppContext, by_ms: int) -> int:
-    """Bring delayed jobs and deliveries forward after the clock was set back; return the number of jobs.
+    """Bring delayed jobs and deliveries forward after a clock step; return how many jobs.
 
     Scheduled posts keep their time. Leases, retries, lookups, responses and deliveries are due a delay after a clock
     that has changed.

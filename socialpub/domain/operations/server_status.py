@@ -104,7 +104,7 @@ def load_status(settings: Settings, now_ms: int, *, running: bool) -> ServerStat
         "problems": [],
         "server": {
             "running": running,
-            "moved": not running and instance.is_handed_over(settings, now_ms),
+            "moved": not running and instance.is_handed_over(settings),
             "seenAt": format_iso(seen) if seen else None,
             # While the clock is in doubt, heartbeats are recorded without a time.
             "silent": bool(running and seen and paused != instance.CLOCK and now_ms - seen > SILENT_MS),

@@ -172,25 +172,31 @@ class HandoverRecord:
     def encode(self) -> str:
         return json.dumps(asdict(self))
 
+    def is_recent(self, now: int) -> bool:
+        """Return whether a start at the new place may still rely on it."""
+        return abs(now - self.at) <= HANDOVER_MS
 
-def parse_handover(text: str | None, generation: DatabaseGeneration, now: int) -> HandoverRecord | None:
-    """Parse a handover; None if the database has run since, or the handover is a week old."""
+
+def parse_handover(text: str | None, generation: DatabaseGeneration) -> HandoverRecord | None:
+    """Parse a handover; None if the database has run since."""
     if not text:
         return None
     record = HandoverRecord(**json.loads(text))
-    is_current = (record.beat, record.mark) == (generation.number, generation.mark)
-    return record if is_current and abs(now - record.at) <= HANDOVER_MS else None
+    return record if (record.beat, record.mark) == (generation.number, generation.mark) else None
+
+
+def check_place(
+    settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration, record: HandoverRecord
+) -> None:
+    """Raise StartError if a handed over database is still at its old place, however long ago it was."""
+    if is_handed_over(settings, host, uid, generation, record):
+        raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
 
 
 def explain_copy_after_handover(
-    settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration, record: HandoverRecord
+    settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration
 ) -> str | None:
-    """Return why a handed over database may still be a copy; None at its new place.
-
-    Raises StartError at the old place.
-    """
-    if is_handed_over(settings, host, uid, generation, record):
-        raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
+    """Return why a handed over database may be a copy of the one that was meant; None if not."""
     is_behind = generation.is_behind(_find_outside_generation(settings, host, uid))
     return "it is older than the mark outside its folder" if is_behind else None
 

@@ -155,9 +155,11 @@ def _find_copy_reason(service: AppContext, row: InstanceRow) -> str | None:
     """
     settings, host = service.runtime.settings, service.runtime.host
     generation = _get_generation(row)
-    record = copy_detection.parse_handover(row["moved"], generation, service.now_ms)
+    record = copy_detection.parse_handover(row["moved"], generation)
     if record is not None:
-        return copy_detection.explain_copy_after_handover(settings, host, row["uid"], generation, record)
+        copy_detection.check_place(settings, host, row["uid"], generation, record)
+        if record.is_recent(service.now_ms):
+            return copy_detection.explain_copy_after_handover(settings, host, row["uid"], generation)
     if sql.fetch_value(maintenance.FIND_NEWEST_POST) is None and not (row["beat"] > 1 and Account.select().exists()):
         return None
     return copy_detection.explain_copy(settings, host, row["uid"], generation)
@@ -177,13 +179,13 @@ def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
     return record
 
 
-def is_handed_over(settings: Settings, now: int) -> bool:
+def is_handed_over(settings: Settings) -> bool:
     """Return whether a start is refused after a handover. Call within a read."""
     row = find_row(Instance, 1)
     if row is None:
         return False
     generation = _get_generation(row)
-    record = copy_detection.parse_handover(row["moved"], generation, now)
+    record = copy_detection.parse_handover(row["moved"], generation)
     host = host_identity.identify_host()
     return record is not None and copy_detection.is_handed_over(settings, host, row["uid"], generation, record)
 

@@ -233,6 +233,14 @@ def test_a_move_counts_for_a_week(place: DataPlace) -> None:
     assert place.start() == "restored"
 
 
+@pytest.mark.parametrize("days", [8, 400, -8])
+def test_no_server_starts_at_the_old_place_however_late(place: DataPlace, days: int) -> None:
+    """After a week, or by a wrong clock, it started and published what the new place publishes."""
+    handed_over(place)
+    place.server.clock.set_ahead(days * DAY)
+    assert "was handed over" in refused(place)
+
+
 def test_a_copy_that_was_put_back_after_the_move_counts_no_second_time(place: DataPlace) -> None:
     """A backup of the moved folder, made before it first ran at its new place."""
     moved_on_purpose(place)
