@@ -188,7 +188,7 @@ def parse_handover(text: str | None, generation: DatabaseGeneration) -> Handover
 def check_place(
     settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration, record: HandoverRecord
 ) -> None:
-    """Raise StartError if a handed over database is still at its old place, however long ago it was."""
+    """Raise StartError if a handed over database is at its old place, however long since."""
     if is_handed_over(settings, host, uid, generation, record):
         raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
 
