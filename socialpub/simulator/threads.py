@@ -15,7 +15,7 @@ from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedE
 from socialpub.simulator.forms import fields
 from socialpub.simulator.ledger import PublishedMedia
 from socialpub.simulator.meta import graph
-from socialpub.simulator.meta.containers import Container, ContainerQuirks, Containers
+from socialpub.simulator.meta.containers import REPLY_QUOTA, Container, ContainerQuirks, Containers
 from socialpub.simulator.meta.graph import People, Person, instant, refuse
 from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.oauth import IssuedTokens, OAuthQuirks
@@ -136,7 +136,7 @@ def _usage(posts: int, replies: int, quota: int) -> dict[str, Any]:
         "quota_usage": posts,
         "config": {"quota_total": quota, **day},
         "reply_quota_usage": replies,
-        "reply_config": {"quota_total": 1000, **day},
+        "reply_config": {"quota_total": REPLY_QUOTA, **day},
     }
 
 
@@ -181,6 +181,7 @@ _CONTAINER_QUIRKS = ContainerQuirks(
     unready=_unready,
     usage=_usage,
     me=_me,
+    reply_scope="threads_manage_replies",
 )
 
 

@@ -22,6 +22,7 @@ from socialpub.simulator.meta.graph import (
 from socialpub.simulator.state import SimulatorState
 
 URLS = ("image_url", "video_url", "cover_url")
+REPLY_QUOTA = 1000
 
 
 @dataclass
@@ -80,6 +81,7 @@ class ContainerQuirks:
     unready: Callable[[], RefusedError]
     usage: Callable[[int, int, int], dict[str, Any]]  # posts, replies, quota → fields
     me: Callable[[Person], dict[str, Any]]
+    reply_scope: str = ""  # scope for the quota of replies
 
 
 @dataclass
@@ -148,15 +150,18 @@ class Containers:
         if container.status(self.now) != "FINISHED" or self.early > 0:
             self.early = max(self.early - 1, 0)
             raise self.ways.unready()
-        if self._recent(person, replies=False) >= self.quota:
+        is_reply = _is_reply(container)
+        if self._recent(person, is_reply) >= (REPLY_QUOTA if is_reply else self.quota):
             raise refuse(9, "Application request limit reached", 2207042, user="You reached the maximum of posts.")
         container.published = True
         return FakeResponse(200, {"id": self._post(person, container).id})
 
     def usage(self, call: Call) -> FakeResponse:
-        person = self.people.caller(call)
+        asked = parse_field_names(call, "quota_usage")
+        asks_replies = any(name.startswith("reply_") for name in asked)
+        person = self.people.caller(call, self.ways.reply_scope if asks_replies else "")
         node = {"id": "", **self.ways.usage(self._recent(person, False), self._recent(person, True), self.quota)}
-        row = shown(node, parse_field_names(call, "quota_usage"))
+        row = shown(node, asked)
         row.pop("id")
         return FakeResponse(200, {"data": [row]})
 
@@ -229,7 +234,7 @@ class Containers:
     def _post(self, person: Person, container: Container) -> Post:
         id, code = self.new_id(), f"C{self._count:010d}"
         node = self.ways.node(container, person, id, code, self.now)
-        is_reply = bool(container.form.get("reply_to_id"))
+        is_reply = _is_reply(container)
         post = self.posts[id] = Post(id, person.id, self.now, is_reply, node)
         self.lab.ledger.write(
             Publication(
@@ -244,6 +249,10 @@ class Containers:
             )
         )
         return post
+
+
+def _is_reply(container: Container) -> bool:
+    return bool(container.form.get("reply_to_id"))
 
 
 def _addresses(call: Call) -> Iterable[str]:

@@ -168,3 +168,13 @@ def test_nearly_used_quota_is_reported_once_in_the_platforms_words(server: AppSe
     assert note["code"] == "daily_cap_near"
     assert "4 of 5" in note["message"]
     assert ann.api.get(f"/v1/posts/{result['postId']}").json()["warnings"] == [note]
+
+
+# --- Failures in the middle ---
+
+
+@pytest.mark.parametrize("name", ["instagram", "threads"])
+def test_a_lost_response_about_the_quota_stops_no_post(server: AppServer, name: str) -> None:
+    fault = {"fault": "reset_after", "platform": name, "operation": "quota", "times": 1}
+    server.lab.lab.faults.add([fault])
+    published(server, server.person("Ann"), name, {"text": "hello", "media": [inline_item("image", jpeg())]})

@@ -452,6 +452,19 @@ def test_a_reply_is_a_comment_in_the_thread(line: Line) -> None:
 
 
 @pytest.mark.parametrize("line", ["threads"], indirect=True)
+def test_a_reply_needs_no_permission_to_read_the_quota_of_replies(line: Line) -> None:
+    """Threads asks for `threads_manage_replies` to show that quota, which an account may decline."""
+    post = line.send(line.prepared(line.draft("first")))
+    issue = line.fake.people.tokens.server.issue(
+        line.up.account.platform_account_id, ("threads_basic", "threads_content_publish"), DAY // 1000
+    )
+    line.up = replace(line.up, tokens=Tokens(issue.access))
+    line.fake.made.quota = 1  # of posts, used up
+    line.send(line.prepared(line.draft("second", replyToId=post.remote_id)))
+    assert line.posted() == [("post", "first", 0), ("comment", "second", 0)]
+
+
+@pytest.mark.parametrize("line", ["threads"], indirect=True)
 def test_the_options_of_threads_reach_the_post(line: Line) -> None:
     first = line.send(line.prepared(line.draft("first")))
     options = {"topicTag": "Cats", "replyControl": "followers_only", "quotePostId": first.remote_id}
