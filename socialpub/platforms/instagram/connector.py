@@ -42,6 +42,8 @@ from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import (
+    GONE,
+    LOST_CONTAINERS,
     ContainerFlow,
     ContainerPlan,
     Form,
@@ -219,6 +221,7 @@ _STATES = {
 
 REPLIES: Replies = {
     **SHARED,
+    **LOST_CONTAINERS,
     # The container is checked for publication, and the post looked up in the account's list.
     ("publish", 200, NO_BODY): UNNAMED,
     **{key: row for suffix, names in _CONTENT.items() for key, row in build_verdicts(names, _rule(suffix)).items()},
@@ -233,7 +236,9 @@ REPLIES: Replies = {
     **build_verdicts(
         ("no_permission",), Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.")
     ),
-    **build_verdicts(_ANEW, RETRY, "make"),
+    **build_verdicts((*_ANEW, "2207027"), RETRY, "make"),
+    # The items of a carousel are gone.
+    **build_verdicts(("2207006", "2207008", "2207020"), GONE, "make"),
     # A container's own failure: transient, due to the content, or (any other number) due to the media.
     **build_verdicts(_ANEW, RETRY, "container"),
     **{("container", 200, name): _rule(suffix) for name, suffix in _STATES.items()},

@@ -15,8 +15,19 @@ from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
-from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
-from socialpub.platforms.kit.api_errors import find_status, to_address, to_count, to_record, to_text
+from socialpub.platforms.contract import (
+    Absent,
+    DraftMedia,
+    Json,
+    Pending,
+    Published,
+    Ready,
+    Replies,
+    Unknown,
+    Upstream,
+    Verdict,
+)
+from socialpub.platforms.kit.api_errors import to_address, to_count, to_record, to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.platforms.kit.text import normalize_copy
 from socialpub.platforms.meta.graph import AUTH, GraphApi, find_edge, list_data, list_recent
@@ -27,6 +38,9 @@ MISSES_MAX = 3  # tolerated consecutive failures
 REBUILDS_MAX = 1
 MISS_WAIT = 5.0
 QUOTA_WARNING_SHARE = 0.8  # of the quota: warn from here on
+GONE = Verdict(Outcome.NOT_SENT, "platform_unavailable", prepare_again=True)
+LOST_CONTAINERS: Replies = {("status", 400, "100"): GONE, ("status", 404, None): GONE}
+"""Rows of REPLIES for containers that do not exist, or not any more."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +106,7 @@ def prepare(flow: ContainerFlow, up: Upstream, container_plan: ContainerPlan, sa
         return run.make_pieces()
     if state.whole or container_plan.whole is None:
         return run.poll_whole()
-    return run.poll_pieces()
+    return run.poll_pieces() if len(state.done) < len(state.pieces) else run.make_whole(state)
 
 
 def _quota(flow: ContainerFlow, up: Upstream) -> str:
@@ -154,17 +168,20 @@ class _PrepareStep:
         return fresh.later(fresh.wait)
 
     def _create(self, form: Form, state: ContainerProgress) -> str | Pending:
-        """Create a container: its id, or a wait before the retry. Raises ApiError without retries."""
+        """Create a container: its id, or a wait before the retry. Raises ApiError without retries.
+
+        A rate limit ends the attempt, but not before `state` is saved.
+        """
         try:
             reply = self.graph.ask(self.up, "POST", find_edge(self.up, self.flow.make), data=form)
             if reply.is_success:
                 return self.graph.id_of(self.up, "make", reply)
             error = self.graph.refused(self.up, "make", reply)
-            passing = error.outcome is Outcome.NOT_SENT or self.graph.name("make", reply) in self.flow.again
+            once = self.graph.name("make", reply) in self.flow.again
         except ApiError as lost:
-            error, passing = lost, lost.code == "platform_unavailable"
-        limit = MISSES_MAX if error.code == "platform_unavailable" else 1
-        if not passing or state.misses >= limit:
+            error, once = lost, False
+        limit = MISSES_MAX if error.code == "platform_unavailable" else int(once)
+        if state.misses >= limit or (error.outcome is Outcome.THROTTLED and state is self.state):
             raise error
         return replace(state, misses=state.misses + 1).later(MISS_WAIT)
 
@@ -208,10 +225,8 @@ class _PrepareStep:
         try:
             reply = fetch_status(self.flow, self.up, container)
         except ApiError as error:
-            if error.code == AUTH:
+            if error.code == AUTH or error.outcome is Outcome.THROTTLED or self.state.misses >= MISSES_MAX:
                 raise
-            if self.state.misses >= MISSES_MAX:  # a container that is gone is not found again
-                raise replace(error, prepare_again=find_status(error) in (400, 404)) from error
             return replace(self.state, misses=self.state.misses + 1).later(MISS_WAIT)
         status = to_text(reply.record().get(self.flow.status))
         return self._handle_failure(reply, status) if status in ("ERROR", "EXPIRED") else status

@@ -44,6 +44,8 @@ from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, OptionText, Pl
 from socialpub.platforms.kit.rule_catalog import count_with
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import (
+    GONE,
+    LOST_CONTAINERS,
     ContainerFlow,
     ContainerPlan,
     Form,
@@ -51,7 +53,6 @@ from socialpub.platforms.meta.containers import (
     find_patience,
 )
 from socialpub.platforms.meta.graph import (
-    RETRY,
     SHARED,
     GraphApi,
     MetaSite,
@@ -141,6 +142,7 @@ _BROKEN = Verdict(Outcome.REJECTED, rule="threads.container.error")
 
 REPLIES: Replies = {
     **SHARED,
+    **LOST_CONTAINERS,
     # The container is checked for publication, and the post looked up in the account's list.
     ("publish", 200, NO_BODY): UNNAMED,
     **build_verdicts(("4279013", "2207051", "368"), _RESTRICTED),
@@ -151,7 +153,8 @@ REPLIES: Replies = {
     **build_verdicts(("unreachable",), _UNREACHABLE),
     # "Media Not Found" while publishing is not listed: the container was not ready despite its status, and is polled
     # and published again (fbsamples/threads_api#70).
-    **build_verdicts(("4279009",), RETRY, "make"),
+    # While making a carousel, its items are gone.
+    **build_verdicts(("4279009",), GONE, "make"),
     **build_verdicts(("FAILED_DOWNLOADING_VIDEO",), _UNREACHABLE, "container"),
     ("container", 200, None): _BROKEN,
 }

@@ -10,7 +10,7 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Post
-from tests.support.app_server import AppServer, Person, sleep_briefly
+from tests.support.app_server import AppServer, Person, format_instant, sleep_briefly
 from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
@@ -171,6 +171,67 @@ def test_nearly_used_quota_is_reported_once_in_the_platforms_words(server: AppSe
 
 
 # --- Failures in the middle ---
+
+
+def schedule(server: AppServer, person: Person, name: str, images: int) -> str:
+    """Schedule a post with images, and let its time come; return its id."""
+    account = server.connect_simulated(person, name)
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())] * images}
+    due = format_instant(server.clock.now_ms() + 60_000)
+    (queued,) = person.api.publish(body | {"scheduledAt": due}).json()["results"]
+    server.skip(61)
+    return str(queued["postId"])
+
+
+def limit_calls(server: AppServer, name: str, calls: int) -> None:
+    """Let the platform refuse an account's calls above this number, as Meta's rate limits do."""
+    server.lab.lab.configure(rateLimits=True)
+    server.lab.lab.fake(name).meter.budget = calls  # type: ignore[attr-defined]
+
+
+def count_called(server: AppServer, operation: str) -> int:
+    return [call.operation for call in server.lab.lab.calls].count(operation)
+
+
+# After the account's quota, the containers of three images, and a poll of the first.
+@pytest.mark.parametrize("calls", [3, 4, 5, 7])
+@pytest.mark.parametrize("name", ["instagram", "threads"])
+def test_a_rate_limit_between_steps_keeps_what_was_made(
+    open_shared: Callable[..., AppServer], shared_lab: SimulatorThread, name: str, calls: int
+) -> None:
+    server = open_shared(platforms={name: {"api_base": shared_lab.origin(name)}})
+    ann = server.person("Ann")
+    limit_calls(server, name, calls)
+    with server.hurried():
+        post = schedule(server, ann, name, 3)
+        row = server.wait(post, "validated", seconds=20)
+    assert json.loads(row["error"])["retryAfter"] > 3000
+    made = count_called(server, "containers.create")
+    limit_calls(server, name, 200)
+    with server.hurried():
+        server.skip(3600)
+        server.wait(post, "published", seconds=20)
+    refused = made - min(calls - 1, 3)
+    assert count_called(server, "containers.create") == 4 + refused
+    assert refused <= 2
+    assert len(server.lab.lab.ledger.entries(name)) == 1
+
+
+@pytest.mark.parametrize("name", ["instagram", "threads"])
+def test_a_carousel_that_cannot_be_made_ends(
+    open_shared: Callable[..., AppServer], shared_lab: SimulatorThread, name: str
+) -> None:
+    server = open_shared(platforms={name: {"api_base": shared_lab.origin(name)}})
+    ann = server.person("Ann")
+    fault = {"fault": "status:500", "platform": name, "operation": "containers.create", "nth": 3, "times": 100}
+    shared_lab.lab.faults.add([fault])
+    account = server.connect_simulated(ann, name)
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())] * 2}
+    with server.hurried():
+        (result,) = ann.api.publish(body).json()["results"]
+        row = server.wait(result["postId"], "failed", seconds=20)
+    assert row["error_code"] == "platform_unavailable"
+    assert count_called(server, "containers.create") == 2 + 4
 
 
 @pytest.mark.parametrize("name", ["instagram", "threads"])
