@@ -106,10 +106,11 @@ SHARED: Replies = {
 }
 """Rows common to all Graph APIs; platforms add their own."""
 
-_PASSING = frozenset({1, 2, 6001, 1363047, 1609010, -1, -2})
+_PASSING_SUBCODES = frozenset({6001, 1363047, 1609010})
+_PASSING = _PASSING_SUBCODES | {1, 2, -1, -2}
 _PERMISSIONS = frozenset({3, 10, *range(200, 300)})
-
-
+# The rest of the file is sent again from where it is (video-api/guides/reels-publishing).
+_RESUMABLE = ("OffsetInvalidError", "PartialRequestError")
 _PHRASES = {"appsecret_proof": "app_secret"}
 
 
@@ -136,8 +137,10 @@ class GraphFault:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names in REPLIES, most specific first."""
+        """Names in REPLIES, most specific first; not those of the code if the subcode suggests a retry."""
         pair = (f"{self.code}/{self.subcode}",) if len(self.numbers) == 2 else ()
+        if self.subcode in _PASSING_SUBCODES:
+            return (*pair, str(self.subcode))
         group = ("permission",) if self.code in _PERMISSIONS else ()
         return (*pair, *map(str, self.numbers), *group)
 
@@ -158,7 +161,8 @@ def parse_fault(reply: UpstreamResponse) -> GraphFault:
         )
     debug = body.get("debug_info")  # of upload hosts
     if isinstance(debug, dict):
-        return GraphFault(message=str(debug.get("message") or ""), transient=debug.get("retriable") is True)
+        again = debug.get("retriable") is True or debug.get("type") in _RESUMABLE
+        return GraphFault(message=str(debug.get("message") or ""), transient=again)
     return GraphFault(message=str(body.get("error_message") or ""))
 
 

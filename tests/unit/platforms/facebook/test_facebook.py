@@ -205,6 +205,8 @@ PHOTOS = [
     (graph_refusal(32), "platform_unavailable", Outcome.THROTTLED, None),
     (make_response(429, b""), "platform_unavailable", Outcome.THROTTLED, None),
     (graph_refusal(6001), "platform_unavailable", Outcome.NOT_SENT, None),
+    (graph_refusal(100, 1363047), "platform_unavailable", Outcome.NOT_SENT, None),
+    (graph_refusal(200, 1609010), "platform_unavailable", Outcome.NOT_SENT, None),
     (graph_refusal(2, is_transient=True), "platform_unavailable", Outcome.NOT_SENT, None),
     (make_response(500, "<html>"), "platform_unavailable", Outcome.NOT_SENT, None),
     (make_response(200, "<html>"), "platform_unavailable", Outcome.NOT_SENT, None),
@@ -234,6 +236,8 @@ MATRIX = [
     (graph_refusal(1), "platform_unavailable", Outcome.AMBIGUOUS, None),
     (graph_refusal(2, 1363047, status=500), "platform_unavailable", Outcome.AMBIGUOUS, None),
     (graph_refusal(100, is_transient=True), "platform_unavailable", Outcome.AMBIGUOUS, None),
+    (graph_refusal(100, 1609010), "platform_unavailable", Outcome.AMBIGUOUS, None),
+    (graph_refusal(6000, 1363047), "platform_unavailable", Outcome.AMBIGUOUS, None),
     (graph_refusal(999), "platform_unavailable", Outcome.AMBIGUOUS, None),
     (make_response(500, "<html>"), "platform_unavailable", Outcome.AMBIGUOUS, None),
     (make_response(503, b""), "platform_unavailable", Outcome.AMBIGUOUS, None),
@@ -411,12 +415,19 @@ def received(count: object, name: str = "bytes_transfered") -> ExpectedCall:
     return ExpectedCall("GET", f"{HOST}/71", reply, params={"fields": "status"})
 
 
+def upload_refusal(kind: str, *, retriable: bool) -> UpstreamResponse:
+    """A refusal in the upload host's shape."""
+    return make_response(400, {"debug_info": {"retriable": retriable, "type": kind, "message": "early"}})
+
+
 def test_a_story_goes_on_where_its_upload_was(film: DraftMedia) -> None:
     plan, done = Ready({"kind": "video_story", "video": "71"}), make_response(200, {"success": True})
     content = draft("", film, story=True)
-    broken = make_response(400, {"debug_info": {"retriable": True, "type": "PartialRequestError", "message": "early"}})
+    broken = upload_refusal("PartialRequestError", retriable=False)
     assert prepared(content, story_started(), story_bytes(0, done)) == plan
-    for lost in (LOST, broken, make_response(200, {"success": False})):
+    wrong = upload_refusal("OffsetInvalidError", retriable=False)
+    other = upload_refusal("ProcessingFailedError", retriable=True)
+    for lost in (LOST, broken, wrong, other, make_response(200, {"success": False})):
         first = prepared(content, story_started(), story_bytes(0, lost))
         assert first == Pending({"story": MISSED | {"misses": 1}}, 3.0)
         assert prepared(content, received(300_000), story_bytes(300_000, done), saved=first.saved) == plan

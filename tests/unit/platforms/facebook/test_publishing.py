@@ -251,3 +251,30 @@ def test_every_call_proves_that_it_comes_from_the_app(server: AppServer, ann: Pe
         server.wait(result["postId"], "published", seconds=20)
     finally:
         server.lab.lab.fake("facebook").pages.secret_required = False  # type: ignore[attr-defined]
+
+
+MOMENTS = {  # a refusal that passes: the operation, and the response
+    "photos": {"error": {"message": "Service temporarily unavailable", "code": 100, "error_subcode": 1609010}},
+    "story.bytes": {"debug_info": {"retriable": False, "type": "PartialRequestError", "message": "early"}},
+}
+
+
+def refuse_for_a_moment(server: AppServer, operation: str) -> None:
+    fault = {"fault": "status:400", "platform": "facebook", "operation": operation, "times": 1}
+    server.lab.lab.faults.add([fault | {"body": MOMENTS[operation]}])
+
+
+def test_a_subcode_that_passes_outweighs_its_code(server: AppServer, ann: Person) -> None:
+    refuse_for_a_moment(server, "photos")
+    result = publish(ann, inline_item("image", jpeg()))
+    assert (result["status"], result["error"]["code"]) == ("failed", "platform_unavailable")
+
+
+def test_a_cut_upload_of_a_story_goes_on(server: AppServer, ann: Person) -> None:
+    refuse_for_a_moment(server, "story.bytes")
+    server.lab.lab.configure(processingMs=0)
+    target = {"accountId": ann.accounts["facebook"]["id"], "options": {"platform": "facebook", "story": True}}
+    with server.hurried():
+        (result,) = ann.api.publish({"targets": [target], "media": [inline_item("video", mp4())]}).json()["results"]
+        server.wait(result["postId"], "published", seconds=20)
+    assert called(server, "story.bytes") == 2

@@ -88,6 +88,7 @@ def test_a_lab_stands_in_for_the_hosts_that_are_not_set(
         (make_response(400, {"error": {"error_subcode": 1609005}}), ("1609005",)),
         (graph_refusal(200, 1609008), ("200/1609008", "1609008", "200", "permission")),
         (graph_refusal(10), ("10", "permission")),
+        (graph_refusal(200, 1609010), ("200/1609010", "1609010")),
         (make_response(400, {"error": {"code": "190"}}), ()),
         (make_response(400, {"error": {"code": True}}), ()),
         (make_response(400, {"error": "text"}), ()),
