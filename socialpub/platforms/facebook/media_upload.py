@@ -13,13 +13,11 @@ from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.facebook import resumable_upload
 from socialpub.platforms.facebook.declaration import GRAPH
-from socialpub.platforms.facebook.resumable_upload import ResumableUpload
+from socialpub.platforms.facebook.resumable_upload import MISS_WAIT, ResumableUpload, may_continue
 from socialpub.platforms.kit.api_errors import to_count
 from socialpub.platforms.kit.uploads import FileSlice, build_form, whole_file
 from socialpub.platforms.meta.graph import find_edge, parse_fault
 
-_MISSES_MAX = 5
-_MISS_WAIT = 3.0
 _WRONG_OFFSET = 1363037  # error_data has the right offset
 
 
@@ -102,9 +100,10 @@ def _send_next(up: Upstream, draft: Draft, state: VideoUploadSession) -> VideoUp
         error, found = lost, None
     if found and found.start != state.start:
         return replace(found, misses=0)
-    if state.misses >= _MISSES_MAX or (error and error.code != "platform_unavailable"):
-        raise error or GRAPH.build_unusable(up, "video", reply)
-    return Pending(asdict(replace(found or state, misses=state.misses + 1)), _MISS_WAIT)
+    error = error or GRAPH.build_unusable(up, "video", reply)
+    if not may_continue(error, state.misses):
+        raise error
+    return Pending(asdict(replace(found or state, misses=state.misses + 1)), MISS_WAIT)
 
 
 def _correct_offset(reply: UpstreamResponse) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.contract.bounds import TOKEN_MAX
@@ -50,6 +50,14 @@ def open_upload(up: Upstream, item: DraftMedia) -> ResumableUpload:
     return ResumableUpload(GRAPH.id_of(up, "video", reply))
 
 
+def may_continue(error: ApiError, misses: int) -> bool:
+    """Return whether an upload goes on after `misses` failures and this one.
+
+    A rate limit ends it once its progress is saved: more calls prolong the limit.
+    """
+    return error.code == "platform_unavailable" and misses < (1 if error.outcome is Outcome.THROTTLED else MISSES_MAX)
+
+
 def upload_file(up: Upstream, item: DraftMedia, state: ResumableUpload) -> str | Pending:
     """Return the handle of the whole file, or `Pending` after a failure."""
     try:
@@ -58,9 +66,9 @@ def upload_file(up: Upstream, item: DraftMedia, state: ResumableUpload) -> str |
             return replace(open_upload(up, item), misses=state.misses).later(0)
         return _send_bytes(up, item, replace(state, sent=start))
     except ApiError as error:
-        if error.code != "platform_unavailable" or state.misses >= MISSES_MAX:
+        if not may_continue(error, state.misses):
             raise
-        return replace(state, unsure=True, misses=state.misses + 1).later(error.retry_after or MISS_WAIT)
+        return replace(state, unsure=True, misses=state.misses + 1).later(MISS_WAIT)
 
 
 def build_form(plan: Json) -> dict[str, str]:

@@ -12,7 +12,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.http import UPLOAD_SECONDS
 from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Unknown, Upstream
 from socialpub.platforms.facebook.declaration import GRAPH
-from socialpub.platforms.facebook.resumable_upload import MISS_WAIT, MISSES_MAX, build_auth_header, parse_offset
+from socialpub.platforms.facebook.resumable_upload import MISS_WAIT, build_auth_header, may_continue, parse_offset
 from socialpub.platforms.kit.api_errors import to_address, to_id, to_record, to_text
 from socialpub.platforms.kit.uploads import FileSlice, has_same_host, is_on_domain, whole_file
 from socialpub.platforms.meta.graph import find_edge, has_next, list_data
@@ -79,10 +79,9 @@ def upload_video(up: Upstream, item: DraftMedia, saved: Json | None) -> str | Pe
             _send_bytes(up, state, FileSlice(file.path, sent, file.size))
         return state.video
     except ApiError as error:
-        if error.code != "platform_unavailable" or state.misses >= MISSES_MAX:
+        if not may_continue(error, state.misses):
             raise
-        missed = replace(state, unsure=True, misses=state.misses + 1)
-        return Pending({"story": asdict(missed)}, error.retry_after or MISS_WAIT)
+        return Pending({"story": asdict(replace(state, unsure=True, misses=state.misses + 1))}, MISS_WAIT)
 
 
 def _start(up: Upstream) -> StoryUpload:

@@ -12,7 +12,7 @@ import pytest
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Intent, Post
-from tests.support.app_server import AppServer, Person, sleep_briefly
+from tests.support.app_server import AppServer, Person, format_instant, sleep_briefly
 from tests.support.platforms.inline_items import inline_item
 from tests.support.platforms.meta_calls import jpeg, mp4
 
@@ -278,3 +278,34 @@ def test_a_cut_upload_of_a_story_goes_on(server: AppServer, ann: Person) -> None
         (result,) = ann.api.publish({"targets": [target], "media": [inline_item("video", mp4())]}).json()["results"]
         server.wait(result["postId"], "published", seconds=20)
     assert called(server, "story.bytes") == 2
+
+
+# The operation of the bytes, and that of the start and the finish; the call with the first bytes; files sent whole.
+UPLOADS = {
+    "video": ("videos", "videos", 2, False),
+    "story": ("story.bytes", "video_stories", 1, False),
+    "whole file": ("upload.bytes", "uploads", 1, True),
+}
+
+
+@pytest.mark.parametrize("kind", UPLOADS)
+def test_a_rate_limit_during_an_upload_tells_when_to_go_on(server: AppServer, ann: Person, kind: str) -> None:
+    operation, start, nth, whole = UPLOADS[kind]
+    server.lab.lab.configure(processingMs=0)
+    server.lab.lab.fake("facebook").videos.phases = not whole  # type: ignore[attr-defined]
+    fault = {"fault": "status:429", "platform": "facebook", "operation": operation, "nth": nth, "times": 2}
+    server.lab.lab.faults.add([fault | {"retryAfter": 1200}])
+    options = {"options": {"platform": "facebook", "story": True}} if kind == "story" else {}
+    body = {"targets": [{"accountId": ann.accounts["facebook"]["id"]} | options]}
+    body |= {"text": "look", "media": [inline_item("video", mp4())]}
+    due = format_instant(server.clock.now_ms() + 60_000)
+    (queued,) = ann.api.publish(body | {"scheduledAt": due}).json()["results"]
+    with server.hurried():
+        server.skip(61)
+        row = server.wait(queued["postId"], "validated", seconds=20)
+        assert json.loads(row["error"])["retryAfter"] == 1200
+        server.skip(1200)
+        server.wait(queued["postId"], "published", seconds=20)
+    begun = {"video": 1 + 3 + 1, "story": 2, "whole file": 1}
+    assert called(server, start) == begun[kind]
+    assert len(server.lab.lab.ledger.entries("facebook")) == 1
