@@ -60,7 +60,9 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
         if isinstance(found, str):
             return Ready({"kind": "handle", "handle": found, "message": draft.text, "link": "", "photos": []})
         return Ready({"kind": "video", "session": found.session, "video": found.video, "message": draft.text})
-    photos = [media_upload.upload_photo(up, item, draft) for item in draft.items]
+    photos = media_upload.upload_photos(up, draft, saved)
+    if isinstance(photos, Pending):
+        return photos
     link = "" if photos else draft.options.get("link", "")
     return Ready({"kind": "feed", "message": draft.text, "link": link, "photos": photos} | _find_backdated(draft))
 
@@ -68,7 +70,8 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 def _prepare_story(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     (item,) = draft.items
     if item.kind == "image":
-        return Ready({"kind": "story", "photo": media_upload.upload_photo(up, item, draft)})
+        photos = media_upload.upload_photos(up, draft, saved)
+        return photos if isinstance(photos, Pending) else Ready({"kind": "story", "photo": photos[0]})
     found = stories.upload_video(up, item, saved)
     return found if isinstance(found, Pending) else Ready({"kind": "video_story", "video": found})
 

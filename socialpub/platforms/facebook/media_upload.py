@@ -21,7 +21,21 @@ from socialpub.platforms.meta.graph import find_edge, parse_fault
 _WRONG_OFFSET = 1363037  # error_data has the right offset
 
 
-def upload_photo(up: Upstream, item: DraftMedia, draft: Draft) -> str:
+def upload_photos(up: Upstream, draft: Draft, saved: Json | None) -> list[str] | Pending:
+    """Upload the images unpublished; return their ids, or `Pending` after a failure."""
+    photos, misses = (list(saved["photos"]), saved["misses"]) if saved else ([], 0)
+    for item in draft.items[len(photos) :]:
+        try:
+            photos.append(_upload_photo(up, item, draft))
+        except ApiError as error:
+            if not may_continue(error, misses):
+                raise
+            return Pending({"photos": photos, "misses": misses + 1}, MISS_WAIT)
+        misses = 0
+    return photos
+
+
+def _upload_photo(up: Upstream, item: DraftMedia, draft: Draft) -> str:
     """Upload an unpublished image; return its id. It expires after a day if unused."""
     fields = {"published": "false"} | ({"alt_text_custom": item.alt_text} if item.alt_text else {})
     headers, content = build_form(fields, "source", whole_file(item), item.content_type, draft.nonce)

@@ -141,6 +141,15 @@ def test_images_go_up_unpublished_and_then_into_one_post(pictures: tuple[DraftMe
     )
 
 
+def test_images_that_are_uploaded_are_kept_after_a_failure(pictures: tuple[DraftMedia, DraftMedia]) -> None:
+    content = draft("hello", *pictures)
+    first = photo(b"first picture", make_response(200, {"id": "11"}), "ein Kätzchen")
+    found = prepared(content, first, photo(b"second", LOST))
+    assert found == Pending({"photos": ["11"], "misses": 1}, 3.0)
+    ready = prepared(content, photo(b"second", make_response(200, {"id": "12"})), saved=found.saved)
+    assert ready == Ready(PLAN | {"photos": ["11", "12"]})
+
+
 STORY = {"kind": "story", "photo": "11"}
 STORIES = {"fields": "post_id,status,media_id,url", "limit": "100"}
 TOLD = {"post_id": "77", "status": "PUBLISHED", "media_id": "11", "url": "https://facebook.com/stories/1784/77"}
@@ -216,6 +225,7 @@ PHOTOS = [
 ]
 
 
+@pytest.mark.parametrize("story", [False, True])
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule"), PHOTOS)
 def test_refused_image_stops_the_post_before_publication(
     pictures: tuple[DraftMedia, DraftMedia],
@@ -223,9 +233,15 @@ def test_refused_image_stops_the_post_before_publication(
     code: str,
     outcome: Outcome,
     rule: str | None,
+    story: bool,
 ) -> None:
+    content, saved = draft("hello", pictures[1], story=story), None
+    for misses in range(1, {"platform_unavailable": 6 if outcome is not Outcome.THROTTLED else 2}.get(code, 1)):
+        found = prepared(content, photo(b"second", reply), saved=saved)
+        assert found == Pending({"photos": [], "misses": misses}, 3.0)
+        saved = found.saved
     with pytest.raises(ApiError) as caught:
-        prepared(draft("hello", pictures[1]), photo(b"second", reply))
+        prepared(content, photo(b"second", reply), saved=saved)
     assert (caught.value.code, caught.value.outcome, caught.value.rule) == (code, outcome, rule)
     assert "access-token-1" not in repr(vars(caught.value))
 

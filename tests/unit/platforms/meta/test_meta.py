@@ -304,7 +304,7 @@ def test_whatever_is_in_a_form_arrives_as_it_was(
     up = make_upstream(facebook.PLATFORM)
     object.__setattr__(up, "http", Catch())
     item = DraftMedia("image", alt or None, facts=MediaFacts("image/png", 1), path=path)
-    media_upload.upload_photo(up, item, Draft("", nonce=NONCE))
+    media_upload.upload_photos(up, Draft("", items=(item,), nonce=NONCE), None)
     found = form_of(kept[0])
     assert found.files == {"source": ("image/png", content)}
     assert found.texts == {"published": "false"} | ({"alt_text_custom": alt} if alt else {})
