@@ -109,6 +109,16 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Abs
 
 
 def _post(up: Upstream, plan: Json) -> Published:
+    """Publish to the feed; once more after Facebook could not read the link, which may be a matter of the moment."""
+    try:
+        return _publish(up, plan)
+    except ApiError as error:
+        if error.rule != "facebook.link.reachable":
+            raise
+    return _publish(up, plan)
+
+
+def _publish(up: Upstream, plan: Json) -> Published:
     fields = {"fields": "id,permalink_url"}
     reply = GRAPH.call(up, "send", "POST", find_edge(up, "feed"), mutating=True, params=fields, data=_form(plan))
     return _to_published(reply.record() | {"id": GRAPH.id_of(up, "send", reply, mutating=True)})

@@ -186,7 +186,7 @@ def refused(code: int, message: str, status: int = 400, **more: Any) -> dict[str
 
 
 def test_a_clear_refusal_is_told_at_once_wherever_its_number_stands(server: AppServer, ann: Person) -> None:
-    server.lab.lab.faults.add([refused(1609005, "The link could not be scraped.")])
+    server.lab.lab.faults.add([refused(1609005, "The link could not be scraped.") | {"times": 2}])
     error = publish(ann, text="see https://example.com")["error"]
     assert (error["code"], error["rule"]) == ("platform_rejected", "facebook.link.reachable")
     assert "The link could not be scraped." in error["message"]
@@ -255,6 +255,7 @@ def test_every_call_proves_that_it_comes_from_the_app(server: AppServer, ann: Pe
 
 MOMENTS = {  # a refusal that passes: the operation, and the response
     "photos": {"error": {"message": "Service temporarily unavailable", "code": 100, "error_subcode": 1609010}},
+    "feed.post": {"error": {"message": "The URL could not be read", "code": 1, "error_subcode": 1609005}},
     "story.bytes": {"debug_info": {"retriable": False, "type": "PartialRequestError", "message": "early"}},
 }
 
@@ -269,6 +270,14 @@ def test_a_subcode_that_passes_outweighs_its_code(server: AppServer, ann: Person
     with server.hurried():
         server.wait(publish(ann, inline_item("image", jpeg()))["postId"], "published", seconds=20)
     assert called(server, "photos") == 2
+
+
+def test_a_link_that_cannot_be_read_for_a_moment_is_posted(server: AppServer, ann: Person) -> None:
+    refuse_for_a_moment(server, "feed.post")
+    options = {"platform": "facebook", "link": "https://a.example/"}
+    target = {"accountId": ann.accounts["facebook"]["id"], "options": options}
+    (result,) = ann.api.publish({"targets": [target], "text": "look"}).json()["results"]
+    assert (result["status"], called(server, "feed.post")) == ("published", 2)
 
 
 def test_a_cut_upload_of_a_story_goes_on(server: AppServer, ann: Person) -> None:
