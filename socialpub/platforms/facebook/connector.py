@@ -109,7 +109,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Abs
 
 
 def _post(up: Upstream, plan: Json) -> Published:
-    """Publish to the feed; once more after Facebook could not read the link, which may be a matter of the moment."""
+    """Publish to the feed; once more if Facebook could not read the link, which may pass."""
     try:
         return _publish(up, plan)
     except ApiError as error:

@@ -137,7 +137,7 @@ class GraphFault:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names in REPLIES, most specific first; not those of the code if the subcode suggests a retry."""
+        """Names in REPLIES, most specific first; without the code's if the subcode passes."""
         pair = (f"{self.code}/{self.subcode}",) if len(self.numbers) == 2 else ()
         if self.subcode in _PASSING_SUBCODES:
             return (*pair, str(self.subcode))

@@ -176,7 +176,8 @@ def test_nearly_used_quota_is_reported_once_in_the_platforms_words(server: AppSe
 def schedule(server: AppServer, person: Person, name: str, images: int) -> str:
     """Schedule a post with images, and let its time come; return its id."""
     account = server.connect_simulated(person, name)
-    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())] * images}
+    media = [inline_item("image", jpeg())] * images
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": media}
     due = format_instant(server.clock.now_ms() + 60_000)
     (queued,) = person.api.publish(body | {"scheduledAt": due}).json()["results"]
     server.skip(61)

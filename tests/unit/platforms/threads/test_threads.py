@@ -60,7 +60,9 @@ def draft(text: str = "hello", *items: DraftMedia, **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW)
 
 
-def quota(used: int = 3, reply: UpstreamResponse | ApiError | None = None, fields: str = "quota_usage,config") -> ExpectedCall:
+def quota(
+    used: int = 3, reply: UpstreamResponse | ApiError | None = None, fields: str = "quota_usage,config"
+) -> ExpectedCall:
     usage, config = fields.split(",")
     row = {usage: used, config: {"quota_total": 250, "quota_duration": 86_400}}
     return ExpectedCall(
