@@ -45,8 +45,14 @@ from socialpub.base.system import os_errors
 
 CONFIG_FILE = "socialpub.toml"
 VARIABLE_PREFIX = "SOCIALPUB_"
-# Read by `listen`, `trigger` and tests.
-OTHER_VARIABLES = ("SOCIALPUB_URL", "SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS")
+# Read by the commands over the API and by tests; the last five are those of the examples in /docs.
+OTHER_VARIABLES = ("SOCIALPUB_URL", "SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS") + (
+    "SOCIALPUB_ACCOUNT",
+    "SOCIALPUB_LAB",
+    "SOCIALPUB_PLANNING_KEY",
+    "SOCIALPUB_RECEIVER",
+    "SOCIALPUB_WEBHOOK_SECRET",
+)
 _SECRET_WORDS = ("secret", "password", "encryption_keys", "metrics_token")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from socialpub.commands import config_example
 from socialpub.commands.serve import check_platforms
 from socialpub.platforms import PLATFORMS, site
 from tests.support.settings_files import load_settings
+
+PROJECT = Path(__file__).parents[3]
 
 ROOT = Path(__file__).parents[3]
 SECRET = "hunter2-do-not-show"
@@ -160,6 +163,15 @@ def test_a_variable_that_is_no_setting_stops_the_start(
     with pytest.raises(ConfigError) as caught:
         config.load()
     assert str(caught.value) == f"{variable} in the environment: there is no such setting{told}"
+
+
+def test_variables_of_the_documentation_do_not_stop_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = [path for name in ("start", "guides") for path in (PROJECT / "templates/docs" / name).rglob("*.*")]
+    found = {name for path in examples for name in re.findall(r"\bSOCIALPUB_[A-Z]+(?:_[A-Z]+)*", path.read_text())}
+    assert "SOCIALPUB_LAB" in found
+    for variable in found:
+        monkeypatch.setenv(variable, "x")
+    assert config.load().server.port == 8080
 
 
 def test_variables_that_are_read_elsewhere_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
