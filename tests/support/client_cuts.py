@@ -15,6 +15,7 @@ BAD_GATEWAY = Response(502, {"content-type": "text/html"}, b"<h1>502 Bad Gateway
 
 FORGED = {
     "429": Response(429, {"retry-after": "0"}, json.dumps(LIMITED).encode()),
+    "429 for a minute": Response(429, {"retry-after": "60"}, json.dumps(LIMITED).encode()),
     "503": Response(503, {"retry-after": "0"}, json.dumps(ENVELOPE).encode()),
     "502": BAD_GATEWAY,
     "504": Response(504, {}, b""),

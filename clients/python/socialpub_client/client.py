@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from socialpub_client import models
 from socialpub_client.drivers import AsyncDriver, SyncDriver
 from socialpub_client.engine import SYSTEM_RUNTIME, Answer, Engine, Runtime, read_list
+from socialpub_client.errors import SocialpubError
 from socialpub_client.events import EventMethods
 from socialpub_client.messages import DEFAULT_TIMEOUT, AsyncTransport, Steps, Timeout, Transport
 from socialpub_client.operations import Asynchronous, Resource, Synchronous, operation
@@ -21,6 +22,8 @@ from socialpub_client.resources import (
     WebhookMethods,
 )
 from socialpub_client.servers import resolve_server
+
+OnRetry: TypeAlias = Callable[[SocialpubError, float], None]
 
 
 class Posts(PostMethods, Synchronous):
@@ -150,10 +153,11 @@ def _engine(
     retries: int,
     patience: float,
     allow_http: bool,
+    on_retry: OnRetry | None,
     runtime: Runtime,
 ) -> Engine:
     found = resolve_server(url, key, server, profile)
-    return Engine(found.url, found.key, found.profile, timeout, retries, patience, runtime, allow_http)
+    return Engine(found.url, found.key, found.profile, timeout, retries, patience, runtime, allow_http, on_retry)
 
 
 class Socialpub(_ServerMethods, Synchronous):
@@ -161,7 +165,8 @@ class Socialpub(_ServerMethods, Synchronous):
 
     `url`, `key`: default SOCIALPUB_URL and SOCIALPUB_KEY, then the file of named servers. `server`: a name in it.
     `profile`: the profile that an organization's key means. `retries`: tries after the first. `patience`: the most
-    seconds that one call waits between its tries.
+    seconds that one call waits between its tries. `on_retry`: called with the error of a try and the seconds until the
+    next one.
     """
 
     def __init__(
@@ -175,11 +180,12 @@ class Socialpub(_ServerMethods, Synchronous):
         retries: int = 4,
         patience: float = 120.0,
         allow_http: bool = False,
+        on_retry: OnRetry | None = None,
         transport: Transport | None = None,
         sleep: Callable[[float], None] | None = None,
         runtime: Runtime = SYSTEM_RUNTIME,
     ) -> None:
-        engine = _engine(url, key, server, profile, timeout, retries, patience, allow_http, runtime)
+        engine = _engine(url, key, server, profile, timeout, retries, patience, allow_http, on_retry, runtime)
         driver = SyncDriver(transport, sleep)
         super().__init__(engine, driver)
         self._transport = driver.transport
@@ -220,11 +226,12 @@ class AsyncSocialpub(_ServerMethods, Asynchronous):
         retries: int = 4,
         patience: float = 120.0,
         allow_http: bool = False,
+        on_retry: OnRetry | None = None,
         transport: AsyncTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] | None = None,
         runtime: Runtime = SYSTEM_RUNTIME,
     ) -> None:
-        engine = _engine(url, key, server, profile, timeout, retries, patience, allow_http, runtime)
+        engine = _engine(url, key, server, profile, timeout, retries, patience, allow_http, on_retry, runtime)
         driver = AsyncDriver(transport, sleep)
         super().__init__(engine, driver)
         self._transport = driver.transport

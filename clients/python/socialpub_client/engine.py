@@ -88,6 +88,7 @@ class Engine:
     patience: float = 120.0
     runtime: Runtime = field(default=SYSTEM_RUNTIME, repr=False)
     allow_http: bool = False
+    on_retry: Callable[[errors.SocialpubError, float], None] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError for an address or key that cannot be used."""
@@ -202,6 +203,8 @@ class Engine:
             delay = self._delay(tries, error)
             if not (kind.again and can_repeat) or tries > self.retries or waited + delay > self.patience:
                 raise self._final(error, key, doubtful=may_be_accepted and not kind.settles)
+            if self.on_retry is not None:
+                self.on_retry(error, delay)
             yield Sleep(delay)
             waited += delay
 

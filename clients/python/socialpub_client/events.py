@@ -56,8 +56,15 @@ class EventFeed:
     the events after it are read, and those before it are not read again.
     """
 
-    def __init__(self, engine: Engine, after: str | None, types: Iterable[str], limit: int) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        engine: Engine,
+        after: str | None,
+        types: Iterable[str],
+        limit: int,
+        heartbeat: Callable[[str], None] | None = None,
+    ) -> None:
+        self._engine, self._heartbeat = engine, heartbeat
         self._params = {"type": tuple(types), "limit": limit, "profileId": engine.profile}
         start, _, self._last_seen = (after or "").partition("~")
         self.position: str | None = start or None
@@ -71,6 +78,8 @@ class EventFeed:
         events, more = yield from self.read_page(None)
         self._ended = not more
         self.next_cursor = self.position if more else None
+        if not events and self._heartbeat is not None:
+            self._heartbeat(self.position or "")
         return events
 
     def read_page(self, wait: float | None) -> Steps[tuple[tuple[Event, ...], bool]]:
@@ -143,9 +152,19 @@ class EventMethods(Resource):
     """The log of what happened."""
 
     @listing
-    def list(self, *, after: str | None = None, types: Iterable[str] = (), limit: int = PAGE) -> EventFeed:
-        """List events, oldest first; `after`: the cursor of an event."""
-        return EventFeed(self.engine, after, types, limit)
+    def list(
+        self,
+        *,
+        after: str | None = None,
+        types: Iterable[str] = (),
+        limit: int = PAGE,
+        heartbeat: Callable[[str], None] | None = None,
+    ) -> EventFeed:
+        """List events, oldest first; `after`: the cursor of an event.
+
+        `heartbeat` is called with the place in the log where there is no event.
+        """
+        return EventFeed(self.engine, after, types, limit, heartbeat)
 
     @streaming
     def follow(

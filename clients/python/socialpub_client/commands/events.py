@@ -26,7 +26,7 @@ def events(options: ApiOptions) -> Output:
 
 def _events(options: ApiOptions, client: Socialpub, after: str | None) -> Iterator[Any]:
     types = split_types(options.types) or ()
-    cursor = after
+    cursor: str | None = None  # that of an error's request is no place that was reached
 
     def keep(reached: str) -> None:
         nonlocal cursor
@@ -40,7 +40,7 @@ def _events(options: ApiOptions, client: Socialpub, after: str | None) -> Iterat
     found = (
         client.events.follow(after=after, types=types, heartbeat=keep, on_retry=tell_failure)
         if options.follow
-        else client.events.list(after=after, types=types)
+        else client.events.list(after=after, types=types, heartbeat=keep)
     )
     try:
         for event in found:
