@@ -197,8 +197,14 @@ def key_create(options: CommandOptions) -> ActionBody:
         ends = _find_end(service, options.expires)
         limits = {"profileId": profile, "scopes": [*options.scope], "accounts": listed, "expiresAt": ends}
         given = {"name": options.name} | {name: value for name, value in limits.items() if value}
-        request = parse_object(KeyRequest, given)
-        return actions.perform_sync(actor, api_keys.create, request, label="test" if options.test else "live")
+        try:
+            request = parse_object(KeyRequest, given)
+            return actions.perform_sync(actor, api_keys.create, request, label="test" if options.test else "live")
+        except ApiError as error:
+            if error.rule != "expiresAt":
+                raise
+            reason = error.message.removeprefix("expiresAt: ")
+            options.usage(f"--expires {options.expires}: {reason} Or give a duration, such as 90d.")
 
 
 def _find_end(service: AppContext, given: str | None) -> str | None:
@@ -245,7 +251,11 @@ def key_list(options: CommandOptions) -> list[KeyBody]:
 def user_create(options: CommandOptions) -> ActionBody:
     """Create a user; return `{id, email, role}`."""
     return _execute(
-        options, users.create, options.email, options.role, users.hash_password(_read_secret("Password", new=True))
+        options,
+        users.create,
+        options.email,
+        options.role,
+        users.hash_password(_read_secret(options, "Password", new=True)),
     )
 
 
@@ -255,7 +265,7 @@ def user_list(options: CommandOptions) -> list[dict[str, Any]]:
 
 def user_set_password(options: CommandOptions) -> ActionBody:
     """Set a user's password, which ends their sessions; return `{id, email, role}`."""
-    hash_ = users.hash_password(_read_secret("Password", new=True))
+    hash_ = users.hash_password(_read_secret(options, "Password", new=True))
     with open_database(options) as service:
         row, actor = _find_user(options, service)
         return actions.perform_sync(actor, users.set_password, row["email"], hash_)
@@ -388,7 +398,7 @@ def _confirm(options: CommandOptions, consequences: str) -> None:
 def account_connect(options: CommandOptions) -> ActionBody:
     """Check the credentials at the platform, then connect."""
     fields = {
-        field.name: _read_secret(field.label) if field.secret else getattr(options, field.name)
+        field.name: _read_secret(options, field.label) if field.secret else getattr(options, field.name)
         for field in platforms.platform(options.platform).credentials
     }
     with open_database(options) as service:
@@ -415,14 +425,14 @@ def _find_profile(options: CommandOptions) -> ProfileRow:
     )
 
 
-def _read_secret(words: str, *, new: bool = False) -> str:
+def _read_secret(options: CommandOptions, words: str, *, new: bool = False) -> str:
     """Read a secret: prompted without echo (a new one twice), or from standard input."""
     if is_terminal(sys.stdin):
         return str(click.prompt(words, hide_input=True, confirmation_prompt=new, err=True))
     try:
         secret = "" if sys.stdin is None else decode_text(sys.stdin.buffer.readline()).rstrip("\n")
-    except UnicodeError as error:
-        raise ApiError("validation_failed", "The secret on standard input is not UTF-8.") from error
+    except UnicodeError:
+        options.usage("standard input is not UTF-8")
     if not secret:
-        raise ApiError("validation_failed", "The secret is expected on standard input.")
+        options.usage(f"there is no terminal to ask at: give the {words[0].lower()}{words[1:]} on standard input")
     return secret

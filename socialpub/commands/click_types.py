@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -19,6 +19,8 @@ class CommandOptions(SimpleNamespace):
     A command may set `exit_code`, and `sentences`, printed instead of its result. `settings`: the file the settings
     were read from.
     """
+
+    usage: Callable[[str], NoReturn]
 
     def __call__(self) -> int:
         """Run the command and return its exit code."""
@@ -61,7 +63,7 @@ class CliCommand(UsageCommand):
     def invoke(self, ctx: click.Context) -> CommandOptions:
         """Return the parsed options; `cli` runs the command."""
 
-        def usage(message: str) -> None:
+        def usage(message: str) -> NoReturn:
             raise click.UsageError(message, ctx)
 
         given = {"act": self.act, "done": self.done, "exit_code": 0, "sentences": None, "usage": usage}

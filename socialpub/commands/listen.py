@@ -16,7 +16,7 @@ from socialpub.domain.delivery.webhooks import signatures
 from socialpub_client import Socialpub, errors
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.exit_codes import DONE, FAILED, PARTLY, REFUSED
-from socialpub_client.commands.runner import Output, connect, new_key, report_error, tell, writing
+from socialpub_client.commands.runner import Output, connect, format_value, new_key, report_error, tell, writing
 from socialpub_client.commands.webhooks import split_types
 from socialpub_client.webhooks import decode_secret
 
@@ -182,4 +182,5 @@ def _test(options: ApiOptions, client: Socialpub, endpoint: str, data: Json | No
 
 
 def _format_test(row: Json) -> list[str]:
-    return ["  ".join(str(value) for value in row.values() if value is not None)]
+    outcome = "delivered" if row["delivered"] else "failed"
+    return ["  ".join(map(format_value, (row | {"delivered": outcome}).values()))]

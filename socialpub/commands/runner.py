@@ -20,7 +20,14 @@ from socialpub.domain.backups.archive import BackupError, BackupExistsError
 from socialpub.domain.schemas.errors import build_error_body
 from socialpub.store.engine.locks import StartError
 from socialpub_client.commands.exit_codes import AUTHENTICATION, FAILED, REFUSED
-from socialpub_client.commands.runner import OutputLostError, drop_output, format_fields, printing, tell_error
+from socialpub_client.commands.runner import (
+    OutputLostError,
+    drop_output,
+    format_fields,
+    format_value,
+    printing,
+    tell_error,
+)
 from socialpub_client.terminal_text import escape_controls, escape_surrogates
 
 OF_REQUESTS = {ERRORS[code].remediation for code in ("validation_failed", "not_found")}
@@ -84,5 +91,5 @@ def _show(options: CommandOptions, result: Any) -> None:
 
 def _format_lines(result: Any) -> list[str]:
     if isinstance(result, list):
-        return ["  ".join(str(value) for value in row.values() if value is not None) for row in result] or ["none"]
+        return ["  ".join(map(format_value, row.values())) for row in result] or ["none"]
     return format_fields(result)

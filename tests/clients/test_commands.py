@@ -22,6 +22,7 @@ from socialpub.store.schema.models import Account
 from socialpub_client import Socialpub, servers
 from socialpub_client.commands import cli, command_table, exit_codes, runner
 from tests.clients.conftest import ClientWorld
+from tests.support.client_cuts import CuttingTransport
 from tests.support.command_runner import CommandResult, RunCommand
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import send_compose, target_fields
@@ -31,6 +32,7 @@ from tests.support.openapi_document import DOCUMENT, documented_errors
 from tests.support.ports import unused_address
 
 PUT = "com.atproto.repo.putRecord"
+WRITE_ONLY = Path("/proc/sys/vm/compact_memory")
 Json = dict[str, Any]
 
 
@@ -80,6 +82,20 @@ def test_a_command_runs_with_the_collector_that_its_start_had_off(run: RunComman
         gc.enable()
 
 
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_a_wait_before_a_further_try_is_told(
+    run: RunCommand, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]
+) -> None:
+    def connect(*args: Any, **more: Any) -> Socialpub:
+        cut = CuttingTransport(iter(["429 for a minute", "429", None]))
+        return Socialpub(*args, **more | {"transport": cut, "sleep": lambda _: None})
+
+    monkeypatch.setattr(runner, "Socialpub", connect)
+    ended = run("whoami", *quiet)
+    assert (ended.code, "Alice" in ended.out) == (exit_codes.DONE, True)
+    assert ended.err == ("" if quiet else "Too many. Trying again in 60 s.\n")
+
+
 # --- Exit codes ----------------------------------------------------------------------------------------------------
 
 
@@ -115,6 +131,8 @@ def test_a_post_that_no_target_took_ends_with_1(
         ("post", "x", "--to", "bluesky", "--to", "bluesky"),
         ("post", "x", "--to", "bluesky", "--media", "missing.jpg"),
         ("post", "--file", "missing.txt", "--to", "bluesky"),
+        ("apply", "missing.yaml"),
+        ("apply", "."),
         ("post", "x", "--to", "bluesky", "--option", "twitter.replySettings=all"),
         ("posts", "cancel", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"),
         ("posts", "settle", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"),
@@ -204,8 +222,9 @@ def test_json_that_is_nested_too_deep_is_no_json(run: RunCommand, tmp_path: Path
 
 
 @pytest.mark.parametrize("option", ["--json", "--quiet"])
-def test_bytes_of_a_files_name_are_escaped(run: RunCommand, option: str) -> None:
-    ended = run("apply", "calendar\udcff.yaml", option)
+def test_bytes_of_a_files_name_are_escaped(run: RunCommand, tmp_path: Path, option: str) -> None:
+    (tmp_path / "calendar\udcff.yaml").write_text("- no calendar")
+    ended = run("apply", str(tmp_path / "calendar\udcff.yaml"), option)
     assert ended.code == exit_codes.REFUSED
     assert "calendar\\udcff.yaml" in ended.err
     assert option != "--json" or "calendar\udcff.yaml" in ended.error["message"]
@@ -263,6 +282,7 @@ def test_an_unknown_key_ends_with_4(run: RunCommand) -> None:
     ended = run("whoami", "--key", "svc_live_" + "0" * 49, "--json")
     assert ended.code == exit_codes.AUTHENTICATION
     assert is_valid("ErrorEnvelope", ended.json)
+    assert "Give a valid one: --key, SOCIALPUB_KEY, or `socialpub login`." in ended.err
 
 
 def test_a_batch_of_which_a_part_went_out_ends_with_5(
@@ -561,6 +581,47 @@ def test_a_file_that_cannot_be_used_is_told_as_json_too(run: RunCommand, tmp_pat
     assert f"socialpub: {tmp_path}/missing/cursor: No such file or directory" in ended.err
 
 
+@pytest.mark.skipif(not WRITE_ONLY.exists(), reason="the kernel has no file that even root cannot read")
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("media", "upload", str(WRITE_ONLY)),
+        ("post", "x", "--to", "bluesky", "--media", f"{WRITE_ONLY}=A door"),
+        ("post", "--to", "bluesky", "--file", str(WRITE_ONLY)),
+        ("post", "x", "--to", "bluesky", "--thread", str(WRITE_ONLY)),
+        ("api", "POST", "/v1/posts", "--input", str(WRITE_ONLY)),
+        ("apply", str(WRITE_ONLY)),
+    ],
+)
+def test_a_file_that_may_not_be_read_ends_with_2(run: RunCommand, line: tuple[str, ...]) -> None:
+    ended = run(*line, "--json")
+    assert (ended.code, ended.error["code"]) == (exit_codes.USAGE, "usage")
+    assert str(WRITE_ONLY) in ended.error["message"]
+
+
+@pytest.mark.parametrize("types", [(), ("--types", "key.expiring")])
+def test_without_an_event_the_end_of_the_log_is_the_cursor(
+    run: RunCommand, tmp_path: Path, text: Callable[[], str], types: tuple[str, ...]
+) -> None:
+    """From now on, then what came since: neither all events again, nor the word `end` as a place."""
+    run("post", text(), "--to", "bluesky")
+    kept = tmp_path / "cursor"
+    start = ("--after", "end") if not types else ()
+    first = run("events", *start, *types, "--cursor-file", str(kept))
+    assert (first.out, first.err) == ("", f"cursor: {kept.read_text().strip()}\n")
+    assert kept.read_text().strip() != "end"
+    posted = run("post", text(), "--to", "bluesky", "--at", "2099-12-01T09:30Z", "--json").json
+    later = run("events", "--after", kept.read_text().strip(), "--types", "post.queued").out
+    assert [json.loads(line)["data"]["batchId"] for line in later.splitlines()] == [posted["id"]]
+
+
+def test_a_cursor_that_was_refused_is_not_told_as_a_place(run: RunCommand, tmp_path: Path) -> None:
+    ended = run("events", "--after", "nonsense", "--cursor-file", str(tmp_path / "cursor"))
+    assert (ended.code, ended.out) == (exit_codes.REFUSED, "")
+    assert "cursor: nonsense" not in ended.err
+    assert not (tmp_path / "cursor").exists()
+
+
 def test_events_are_json_lines_and_go_on_after_the_kept_cursor(
     run: RunCommand, tmp_path: Path, text: Callable[[], str]
 ) -> None:
@@ -577,6 +638,20 @@ def test_events_are_json_lines_and_go_on_after_the_kept_cursor(
         for line in run("events", "--cursor-file", str(kept), "--types", "post.queued").out.splitlines()
     ]
     assert [row["data"]["batchId"] for row in later] == [posted["id"]]
+
+
+def test_people_read_values_and_not_json(run: RunCommand, faults: Callable[..., None], text: Callable[[], str]) -> None:
+    faults("status:400", times=1)
+    run("post", text(), "--to", "bluesky")
+    post = run("posts", "list", "--limit", "1", "--ids").out.strip()
+    shown = dict(line.split(maxsplit=1) for line in run("posts", "show", post).out.splitlines())
+    full = run("posts", "show", post, "--json").json
+    assert (shown["account.id"], shown["mediaRefs"], shown["url"]) == (full["account"]["id"], "-", "-")
+    assert (shown["error.message"], shown["error.code"]) == (full["error"]["message"], full["error"]["code"])
+    assert (shown["attempts.1.attemptNumber"], shown["attempts.1.succeeded"]) == ("1", "false")
+    made = run("webhooks", "create", "https://example.com/", "--types", "post.failed,post.published").out
+    assert re.search(r"^events +post.failed, post.published$", made, re.MULTILINE)
+    assert not [line for line in (*shown.values(), made) if line.startswith(("{", "["))]
 
 
 def test_what_a_terminal_would_obey_is_printed_with_escapes(run: RunCommand, world: ClientWorld) -> None:

@@ -172,7 +172,7 @@ def test_the_first_start_says_in_one_line_what_was_migrated(start: Callable[...,
 
 
 def test_a_refused_command_does_not_speak_of_requests(data: Path, run: RunCommand) -> None:
-    for line in (("key", "show", "gone"), ("account", "show", "gone"), ("key", "create", "--expires", "90x")):
+    for line in (("key", "show", "gone"), ("account", "show", "gone"), ("org", "create", "")):
         for ended in (run(*line), run(*line, "--json")):
             assert ended.code == 3
             assert not re.search("request|scope", ended.err + ended.out), line

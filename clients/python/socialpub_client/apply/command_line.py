@@ -10,6 +10,7 @@ import click
 
 from socialpub_client.commands.click_types import ApiCommand, ApiOptions, argument, flag, option
 
+INPUT = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILE = click.Path(path_type=Path)
 
 
@@ -31,7 +32,7 @@ def build_command() -> click.Command:
         "apply",
         "",
         "make the queued posts of a calendar what its files say (YAML or CSV), or apply a plan (plan.json)",
-        argument("files", type_=FILE, nargs=-1, required=True),
+        argument("files", type_=INPUT, nargs=-1, required=True),
         option(
             "check",
             "only plan; exit code 3 where a rule breaks. --check=changes: 5 where something would change",

@@ -102,9 +102,19 @@ def _read_item(options: ApiOptions, given: str) -> Media:
     if source.startswith("https://") or MEDIA_ID.fullmatch(source):
         item = as_media(source)
         return Media(id=item.id, url=item.url, alt=alt)
-    if not os.path.isfile(source):
-        options.usage(f"--media: there is no file {source}")
+    check_file(options, source, "--media: ")
     return Media(path=source, alt=alt)
+
+
+def check_file(options: ApiOptions, path: str | Path, where: str = "") -> None:
+    """Raise UsageError where there is no file, or one that cannot be read."""
+    if not os.path.isfile(path):  # Path.is_file raises OSError for a name that is too long
+        options.usage(f"{where}there is no file {path}")
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        options.usage(f"{where}{path} cannot be read: {error.strerror}")
 
 
 def _split_alt(given: str) -> tuple[str, str | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
+from socialpub_client.commands.content_options import check_file
 from socialpub_client.commands.exit_codes import FAILED, PARTLY, REFUSED
 from socialpub_client.commands.posts import limited, page_size
 from socialpub_client.commands.runner import (
@@ -34,8 +34,7 @@ def upload(options: ApiOptions) -> Output:
     if options.idempotency_key and len(options.files) > 1:
         options.usage("--idempotency-key is of one request: give one file")
     for path in options.files:
-        if not os.path.isfile(path):  # Path.is_file raises OSError for a name that is too long
-            options.usage(f"there is no file {path}")
+        check_file(options, path)
     output = Output(lines=lambda row: [row["id"]], wrote=True)
     output.rows = _upload_all(options, connect(options), output)
     return output

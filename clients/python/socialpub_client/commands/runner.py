@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from socialpub_client import errors
 from socialpub_client.client import Socialpub
@@ -28,6 +29,7 @@ from socialpub_client.messages import Transport
 from socialpub_client.terminal_text import escape_controls, escape_surrogates
 
 Json = dict[str, Any]
+TOLD_SECONDS = 2.0  # a shorter wait is not worth a line
 
 
 @dataclass
@@ -66,9 +68,17 @@ def _run(command: Callable[[ApiOptions], Output | int], options: ApiOptions) -> 
 
 
 def connect(options: ApiOptions, transport: Transport | None = None) -> Socialpub:
-    """Return the client of the server that the options name; it is closed at the end."""
+    """Return the client of the server that the options name; it is closed at the end.
+
+    What it waits for before a further try is told.
+    """
+
+    def tell_retry(error: errors.SocialpubError, seconds: float) -> None:
+        if seconds >= TOLD_SECONDS:
+            tell(options, f"{error.message} Trying again in {math.ceil(seconds)} s.")
+
     client: Socialpub = options.opened.enter_context(
-        Socialpub(options.url, options.key, server=options.server, transport=transport)
+        Socialpub(options.url, options.key, server=options.server, on_retry=tell_retry, transport=transport)
     )
     return client
 
@@ -155,15 +165,29 @@ def tell_error(text: str) -> None:
 
 
 def format_fields(value: Json) -> list[str]:
-    """Format an object as lines of name and value."""
+    """Format an object as lines of name and value; those of an inner object are named as in `error.message`."""
     width = max(map(len, value), default=0)
-    return [f"{name:<{width}}  {_format_value(each)}" for name, each in value.items()]
+    return [f"{name:<{width}}  {format_value(each)}" for name, each in _flatten("", value)]
 
 
-def _format_value(value: Any) -> str:
-    if value is None:
+def _flatten(before: str, value: Json) -> Iterator[tuple[str, Any]]:
+    """Yield the values that are neither objects nor lists of them, each with the names that lead to it."""
+    for name, each in value.items():
+        if isinstance(each, list) and any(isinstance(entry, dict | list) for entry in each):
+            each = {str(number): entry for number, entry in enumerate(each, 1)}
+        if isinstance(each, dict) and each:
+            yield from _flatten(f"{before}{name}.", cast(Json, each))
+        else:
+            yield f"{before}{name}", each
+
+
+def format_value(value: Any) -> str:
+    """Format a value for people; a list as its values."""
+    if value is None or value == [] or value == {}:
         return "-"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(format_value, value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | dict) else str(value)
 
 
 def is_terminal(stream: Any) -> bool:
@@ -255,6 +279,8 @@ def report_error(error: errors.SocialpubError | OSError, options: ApiOptions) ->
     if isinstance(error, errors.OutcomeUnknown):
         with_key = f" with --idempotency-key {error.idempotency_key}" if hasattr(options, "idempotency_key") else ""
         error.remediation = f"Repeat the same command{with_key}: it is accepted at most once."
+    if isinstance(error, errors.Unauthenticated):
+        error.remediation = "Give a valid one: --key, SOCIALPUB_KEY, or `socialpub login`."
     if options.json:
         print_error(envelope(error))
     tell_error(f"socialpub: {error.message}")
