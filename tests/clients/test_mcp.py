@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp_types import CallToolResult
+from mcp_types import INTERNAL_ERROR, CallToolResult, ErrorData
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub_client.mcp_server.plans import CheckedPlans
@@ -101,15 +101,17 @@ def test_read_only_refuses_calls_too(cast: RequestCast) -> None:
 
 def test_a_key_that_is_unknown_is_told_so(cast: RequestCast) -> None:
     async def listed(client: Client) -> Any:
-        with pytest.raises(MCPError, match="unauthenticated"):
+        with pytest.raises(MCPError, match="unauthenticated") as caught:
             await client.list_tools()
+        assert caught.value.error.code == INTERNAL_ERROR  # not the client's parameters
         return await client.call_tool("list_posts", {})
 
     async def session() -> Any:
         async with in_process(cast.server.url, "sp_live_" + "0" * 40) as client:
             return await listed(client)
 
-    assert refused(run(session))["code"] == "unauthenticated"
+    error = refused(run(session))
+    assert (error["code"], "SOCIALPUB_KEY" in error["remediation"]) == ("unauthenticated", True)
 
 
 # --- Check and publish ---------------------------------------------------------------------------------------------
@@ -225,6 +227,17 @@ def test_nobody_is_asked_where_the_server_was_told_not_to(cast: RequestCast) -> 
     assert (answered(result)["outcome"], user.questions) == ("published", [])
 
 
+def test_a_client_that_fails_to_ask_publishes_nothing(cast: RequestCast) -> None:
+    async def fail(*_: Any) -> ErrorData:
+        return ErrorData(code=INTERNAL_ERROR, message="no window")
+
+    plan = planned(cast, "Not shown")["plan"]
+    error = refused(call(cast, "publish_post", {"plan": plan}, settings=ServerSettings(), user=fail, mode="legacy"))
+    assert error["code"] == "not_asked"
+    assert error["message"] == "The user could not be asked: no window. Nothing was published."
+    assert "Not shown" not in texts(cast)
+
+
 def test_plans_that_were_made_elsewhere_are_asked_about_as_such() -> None:
     plans = CheckedPlans(kept=1)
     content, results = {"targets": [{}], "text": "t" * 9000}, [{"platform": "bluesky", "account": "a"}]
@@ -252,6 +265,13 @@ def test_arguments_that_do_not_fit_are_all_named(cast: RequestCast) -> None:
     assert "linkedin" in error["message"]
     error = refused(call(cast, "read_post", {"id": "../accounts"}))
     assert error["rule"] == "id"
+    error = refused(call(cast, "check_post", {"to": ["twitter"], "text": "x" * 100_001}))
+    assert (error["message"].endswith(" is too long"), len(error["message"]) < 100) == (True, True)
+
+
+@pytest.mark.parametrize("tool", ["list_posts", "list_events"])
+def test_a_number_with_a_point_is_an_integer_as_in_the_schema(cast: RequestCast, tool: str) -> None:
+    assert "cursor" in answered(call(cast, tool, {"limit": 1.0}))
 
 
 # --- Read and change -----------------------------------------------------------------------------------------------

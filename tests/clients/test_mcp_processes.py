@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 from typing import Any
 
 import httpx
 import pytest
 from mcp import Client
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
 
 from socialpub_client.commands.cli import main
 from socialpub_client.mcp_server.http_endpoint import METADATA_PATH, PATH
@@ -43,6 +46,45 @@ def test_a_client_that_no_longer_reads_ends_the_process(environment: dict[str, s
         ended = subprocess.run(line, env=environment, input=INITIALIZE, stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert ended.returncode == 1
     assert ended.stderr.decode() == "socialpub: the client no longer reads: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.slow
+def test_a_line_that_is_no_message_is_answered(environment: dict[str, str]) -> None:
+    """By its id where there is one: the client would wait for an answer that never comes."""
+    lines = {
+        b'{"jsonrpc": "2.0", "id": "half", "method": "tools/call", "params": {"name": "explain", '
+        b'"arguments": {"name": "\\ud83d"}}}': ("half", PARSE_ERROR),
+        b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": "explain"}': (7, INVALID_REQUEST),
+        b'{"jsonrpc": "1.0", "id": 8, "method": "ping"}': (8, INVALID_REQUEST),
+        b'[{"jsonrpc": "2.0", "id": 9, "method": "ping"}]': (None, INVALID_REQUEST),
+        b'{"jsonrpc": "2.0", "id": 10, "method": "ping"': (None, PARSE_ERROR),
+        b"\xff\x00": (None, PARSE_ERROR),
+        b"[" * 100_000: (None, PARSE_ERROR),
+    }
+    given = INITIALIZE + b"\n \n" + b"\n".join(lines) + b"\n"
+    ended = subprocess.run([PROGRAM, "mcp"], env=environment, input=given, capture_output=True, timeout=60)
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [(each["id"], each["error"]["code"]) for each in answers if "error" in each] == [*lines.values()]
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_server_that_waits_for_input(environment: dict[str, str]) -> None:
+    with subprocess.Popen(
+        [PROGRAM, "mcp"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(INITIALIZE)
+        process.stdin.flush()
+        assert b"protocolVersion" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=30) == -signal.SIGINT
+        finally:
+            process.kill()
+        assert process.stderr.read() == b""
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from socialpub_client import AsyncSocialpub, ConfigurationError
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.exit_codes import DONE, FAILED
-from socialpub_client.commands.runner import tell_error
+from socialpub_client.commands.runner import is_terminal, tell, tell_error
 from socialpub_client.engine import Engine
 from socialpub_client.servers import resolve_server
 
@@ -37,6 +38,9 @@ def serve(options: ApiOptions) -> int:
         return DONE
     if sys.stdin is None or sys.stdout is None:
         options.usage("standard input and output are closed: a client starts this command, or give --http")
+    if is_terminal(sys.stdin):
+        tell(options, "MCP server on standard input and output, for an assistant that starts it; Ctrl-C stops it.")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a handler would wait for the thread that reads the input
     code = DONE
     try:
         anyio.run(_serve_stdio, options, settings)

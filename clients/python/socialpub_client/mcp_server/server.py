@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CallToolRequestParams,
     CallToolResult,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
+    ErrorData,
     InputRequiredResult,
+    JSONRPCError,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
@@ -30,8 +38,9 @@ from mcp_types import (
     TextResourceContents,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
-from socialpub_client import AsyncSocialpub, OutcomeUnknown, SocialpubError, __version__
+from socialpub_client import AsyncSocialpub, OutcomeUnknown, SocialpubError, Unauthenticated, __version__
 from socialpub_client.engine import given
 from socialpub_client.mcp_server import tool_calls
 from socialpub_client.mcp_server.plans import CheckedPlans
@@ -99,7 +108,7 @@ class _Handlers:
             async with self._connect(context) as api:
                 caller = (await api.request("GET", "/v1/me")).json
         except SocialpubError as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
+            raise MCPError(INTERNAL_ERROR, str(_explain(error, context))) from error
         key: Json = caller["key"] or {}
         found = list_tools(key.get("scopes", ()), read_only=self._settings.read_only)
         return ListToolsResult(tools=[tool.describe() for tool in found])
@@ -125,7 +134,7 @@ class _Handlers:
                 call = tool_calls.ToolCall(api, arguments, settings.plans, settings.files, settings.media_root)
                 return _success(tool, await tool_calls.RUN[tool.name](call))
         except SocialpubError as error:
-            return _describe_error(error, tool)
+            return _describe_error(_explain(error, context), tool)
 
     async def _ask(
         self, context: Context, params: CallToolRequestParams, tool: ToolSpec
@@ -142,7 +151,12 @@ class _Handlers:
             if answer is None:
                 return InputRequiredResult(input_requests={QUESTION: ElicitRequest(params=form)}, request_state=plan)
         else:
-            answer = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
+            try:
+                answer = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
+            except MCPError as error:
+                return _failure(
+                    "not_asked", f"The user could not be asked: {error.error.message}. Nothing was published."
+                )
         if isinstance(answer, ElicitResult) and answer.action == "accept":
             return None
         return _failure("declined", "The user did not agree. Nothing was published.", remediation="Ask what to change.")
@@ -178,7 +192,8 @@ class _Handlers:
             async with self._connect(context) as api:
                 entry = await (_find_platform(api, name) if kind == "platforms" else tool_calls.find_entry(api, name))
         except SocialpubError as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
+            code = INVALID_PARAMS if error.code in ("not_found", "validation_failed") else INTERNAL_ERROR
+            raise MCPError(code, str(_explain(error, context))) from error
         text = json.dumps(entry, ensure_ascii=False)
         return ReadResourceResult(
             contents=[TextResourceContents(uri=params.uri, mime_type="application/json", text=text)]
@@ -213,6 +228,13 @@ def _success(tool: ToolSpec, result: Json) -> CallToolResult:
     return _result(result, is_error=failed)
 
 
+def _explain(error: SocialpubError, context: Context) -> SocialpubError:
+    """Return the error, with what to do about a wrong key where this process holds it."""
+    if isinstance(error, Unauthenticated) and context.request is None:  # by stdio
+        error.remediation = "Ask the user to correct SOCIALPUB_KEY in the settings of the assistant, and to restart it."
+    return error
+
+
 def _describe_error(error: SocialpubError, tool: ToolSpec) -> CallToolResult:
     remedy = error.remediation
     if isinstance(error, OutcomeUnknown):
@@ -242,5 +264,48 @@ async def serve_stdio(server: Server[Any]) -> None:
     """Serve one client over standard input and output until it closes them."""
     from mcp.server.stdio import stdio_server
 
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as group:
+        sending, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+
+        async def refuse_invalid() -> None:
+            """Pass messages on; answer what is none, which the SDK drops, so that its sender does not wait for ever."""
+            async with sending:
+                async for message in incoming:
+                    if isinstance(message, SessionMessage):
+                        await sending.send(message)
+                    elif (answer := describe_invalid(message)) is not None:
+                        await outgoing.send(SessionMessage(answer))
+
+        group.start_soon(refuse_invalid)
+        await server.run(messages, outgoing, server.create_initialization_options())
+        group.cancel_scope.cancel()
+
+
+def describe_invalid(error: Exception) -> JSONRPCError | None:
+    """Return the answer to a line that is no message of the protocol; None for an empty line."""
+    inputs = [each["input"] for each in error.errors()] if isinstance(error, ValidationError) else []
+    if any(isinstance(each, str) and not each.strip() for each in inputs):
+        return None
+    if isinstance(error, ValidationError) and error.errors()[0]["type"] != "json_invalid":
+        reason = ErrorData(code=INVALID_REQUEST, message="The line is not a message of JSON-RPC 2.0.")
+    else:
+        reason = ErrorData(code=PARSE_ERROR, message=f"The line is not valid JSON: {_first_message(error)}.")
+    return JSONRPCError(jsonrpc="2.0", id=_find_request_id(inputs), error=reason)
+
+
+def _first_message(error: Exception) -> str:
+    """Return what the parser says, and at which column, without the line itself."""
+    return str(error.errors()[0]["msg"]) if isinstance(error, ValidationError) else type(error).__name__
+
+
+def _find_request_id(inputs: Sequence[Any]) -> str | int | None:
+    """Return the id of the request in an invalid line; None where it cannot be read."""
+    for each in inputs:
+        with contextlib.suppress(ValueError, RecursionError):
+            found = (
+                json.loads(each) if isinstance(each, str) else each
+            )  # Python reads a lone surrogate, the SDK does not
+            if isinstance(found, dict) and "method" in found and type(found.get("id")) in (str, int):
+                id_: str | int = found["id"]
+                return id_
+    return None

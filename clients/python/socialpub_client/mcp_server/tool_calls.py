@@ -70,7 +70,7 @@ async def list_posts(call: ToolCall) -> Json:
         platform=call.get("platform"),
         accountId=call.get("account"),
         q=call.get("search"),
-        limit=call.get("limit") or 20,
+        limit=int(call.get("limit") or 20),  # 20.0 is an integer to the schema
         cursor=call.get("cursor"),
     )
     return {"posts": [shorten_post(row) for row in page["data"]]} | given(cursor=page["nextCursor"])
@@ -111,7 +111,7 @@ def _version_of(answer: Answer) -> str:
 
 async def list_events(call: ToolCall) -> Json:
     """Return events after a cursor, and the cursor to go on with."""
-    limit = call.get("limit") or 20
+    limit = int(call.get("limit") or 20)
     page = await call.read("/v1/events", cursor=call.get("after"), type=call.get("types"), limit=limit)
     more = page["nextCursor"]
     return {"events": page["data"], "cursor": more or page["endCursor"], "more": more is not None}

@@ -76,7 +76,14 @@ class ToolSpec:
         """Return what is wrong with arguments, each with its path; at most 20."""
         validator: Any = Draft202012Validator(self.schema)
         found = validator.iter_errors(dict(arguments))
-        return sorted(f"{'.'.join(map(str, each.path)) or 'arguments'}: {each.message[:200]}" for each in found)[:20]
+        return sorted(f"{'.'.join(map(str, each.path)) or 'arguments'}: {_shorten(each)}" for each in found)[:20]
+
+
+def _shorten(error: Any) -> str:
+    """Return a schema error's message with a long value cut, so that its reason is left."""
+    shown = repr(error.instance)
+    reason: str = error.message.removeprefix(shown)
+    return f"{shown[:60]}…{reason[:200]}" if reason != error.message and len(shown) > 60 else error.message[:200]
 
 
 TOOLS: tuple[ToolSpec, ...] = (
