@@ -303,7 +303,7 @@ def _print_instructions(options: CommandOptions, shown: dict[str, Any], lab_url:
     if options.json:
         print(json.dumps(shown), flush=True)
         return
-    curl = f'curl {shown["url"]}/v1/posts -H "Authorization: Bearer $KEY" -d'
+    curl = 'curl $SOCIALPUB_URL/v1/posts -H "Authorization: Bearer $SOCIALPUB_KEY" -d'
     first = json.dumps({"targets": [{"platform": shown["accounts"][0]["platform"]}], "text": "Hello"})
     print(
         f"\nsocialpub is running at {shown['url']} with a simulated {_names()} account.\n\n"
@@ -311,7 +311,8 @@ def _print_instructions(options: CommandOptions, shown: dict[str, Any], lab_url:
         f"  Reference  {shown['url']}/docs\n"
         f"  Platforms  {lab_url} shows what was published\n\n"
         "Publish something, from another terminal:\n\n"
-        f"  export KEY={shown['key']}\n"
+        f"  export SOCIALPUB_URL={shown['url']} SOCIALPUB_LAB={lab_url}\n"
+        f"  export SOCIALPUB_KEY={shown['key']}\n"
         f"  {curl} '{first}'\n\n"
         "An image to all accounts, and a video to those that accept one:\n\n"
         f"  {curl} @{folder}/image.json\n"

@@ -132,7 +132,11 @@ def trigger(options: ApiOptions) -> Output:
     data, client = _data(options), connect(options)
     endpoints = [options.endpoint] if options.endpoint else _find_endpoints(client, options.type)
     if not endpoints:
-        raise errors.NotFound(f"No active endpoint is subscribed to {options.type}.", status=404)
+        raise errors.NotFound(
+            f"No active endpoint is subscribed to {options.type}.",
+            status=404,
+            remediation="Register one: socialpub webhooks create URL. `socialpub listen` is none: it gets no samples.",
+        )
     output = Output(lines=_format_test, wrote=True)
     output.rows = _test_all(options, client, endpoints, data, output)
     return output

@@ -266,6 +266,7 @@ def test_types_endpoints_and_keys_that_are_not_there(server: AppServer, alice: P
     assert run("trigger", "post.gone", *options).code == 2
     told = run("trigger", "post.failed", *options)
     assert (told.code, "No active endpoint" in told.err) == (3, True)
+    assert "Register one: socialpub webhooks create URL." in told.err
     assert run("trigger", "post.failed", *options, "--endpoint", "whe_" + "0" * 22).code == 3
     assert run("trigger", "post.failed", "--url", server.url, "--key", "svc_live_" + "0" * 49).code == 4
     with unused_address() as url:

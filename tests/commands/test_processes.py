@@ -247,14 +247,14 @@ def test_demo_prints_an_account_of_each_platform_and_a_working_key(start: Start)
     assert demo.stop(signal.SIGINT) == 0
 
 
-def curled(line: str, key: str) -> dict[str, Any]:
-    """What the server answers to a line that the demo prints, with its key in `KEY`."""
+def curled(line: str, address: str, key: str) -> dict[str, Any]:
+    """What the server answers to a line that the demo prints, with the exported address and key."""
     curl = re.fullmatch(
-        r"  curl (http://127\.0\.0\.1:\d+)/v1/posts -H \"Authorization: Bearer \$KEY\" -d ('(.*)'|@(\S+))", line
+        r"  curl \$SOCIALPUB_URL/v1/posts -H \"Authorization: Bearer \$SOCIALPUB_KEY\" -d ('(.*)'|@(\S+))", line
     )
     assert curl is not None, line
-    with make_client(curl[1], key) as api:
-        body = curl[3] or Path(curl[4]).read_bytes()
+    with make_client(address, key) as api:
+        body = curl[2] or Path(curl[3]).read_bytes()
         return dict(api.post("/v1/posts", content=body, timeout=60).json())
 
 
@@ -262,17 +262,23 @@ def curled(line: str, key: str) -> dict[str, Any]:
 def test_demo_prints_links_and_commands_for_a_text_an_image_and_a_video(start: Start, folder: Path) -> None:
     demo = start("demo", "--port", "0")
     told = demo.told("Ctrl-C stops the server")
-    key, page = re.search(r"  export KEY=(\S+)", told), re.search(r"(http://\S+) shows what was published", told)
+    key, page = (
+        re.search(r"  export SOCIALPUB_KEY=(\S+)", told),
+        re.search(r"(http://\S+) shows what was published", told),
+    )
     assert key is not None, told
     assert page is not None, told
+    exported = re.search(r"  export SOCIALPUB_URL=(\S+) SOCIALPUB_LAB=(\S+)", told)
+    assert exported is not None, told
+    assert exported[2] == page[1]
+    address = exported[1]
     before = httpx.get(f"{page[1]}/lab/ledger", trust_env=False).json()
     lines = [line for line in told.splitlines() if line.startswith("  curl ")]
     assert max(len(line) for line in lines) < 140  # a person can type it
     takers = {name for name, platform in PLATFORMS.items() if platform.media["videos"]}
     for line, names in zip(lines, ({"bluesky"}, set(CONNECTORS), takers), strict=True):
-        statuses = {result["platform"]: result["status"] for result in curled(line, key[1])["results"]}
+        statuses = {result["platform"]: result["status"] for result in curled(line, address, key[1])["results"]}
         assert statuses == dict.fromkeys(names, "published")
-    address = lines[0].split()[1].removesuffix("/v1/posts")
     with make_client(address, key[1]) as api:
         posts = api.get("/v1/posts", params={"limit": 200}).json()["data"]
     links = [post["error"]["docUrl"] for post in posts if "error" in post]

@@ -3,7 +3,7 @@
 import csv
 import os
 
-from socialpub_client import PreflightFailed, Socialpub
+from socialpub_client import PreflightFailed, Socialpub, ValidationFailed
 
 with Socialpub() as sp, open("queue.csv", newline="") as file:
     for row in csv.DictReader(file):
@@ -11,7 +11,7 @@ with Socialpub() as sp, open("queue.csv", newline="") as file:
             batch = sp.posts.publish(
                 row["text"], to=os.environ["SOCIALPUB_ACCOUNT"], at=row["at"], external_id=f"old/{row['id']}"
             )
-        except PreflightFailed as refusal:
-            print(row["id"], "cannot come over:", *(failure.message for failure in refusal.failures))
+        except (PreflightFailed, ValidationFailed) as refusal:  # of its content, or of its time
+            print(row["id"], "cannot come over:", refusal.message)
         else:
             print(row["id"], batch.status)

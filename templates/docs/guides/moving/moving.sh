@@ -5,5 +5,5 @@ for row in csv.DictReader(open("queue.csv", newline="")):
     target = {"accountId": os.environ["SOCIALPUB_ACCOUNT"]}
     print(json.dumps({"targets": [target], "text": row["text"], "scheduledAt": row["at"], "externalId": "old/" + row["id"]}))
 ' | while IFS= read -r post; do
-  curl -sS "$SOCIALPUB_URL/v1/posts" -H "Authorization: Bearer $SOCIALPUB_KEY" -d "$post"
+  curl -sS -w '\n' "$SOCIALPUB_URL/v1/posts" -H "Authorization: Bearer $SOCIALPUB_KEY" -d "$post"
 done
