@@ -390,6 +390,7 @@ def test_ctrl_c_ends_with_130_and_during_a_write_with_6(run: RunCommand, monkeyp
     assert (ended.code, "mine" in ended.err) == (exit_codes.UNKNOWN, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_that_no_call_notices_ends_a_write_with_6(
     run: RunCommand, monkeypatch: pytest.MonkeyPatch, number: signal.Signals

@@ -38,7 +38,6 @@ from mcp_types import (
     TextResourceContents,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from socialpub_client import AsyncSocialpub, OutcomeUnknown, SocialpubError, Unauthenticated, __version__
 from socialpub_client.engine import given
@@ -283,19 +282,16 @@ async def serve_stdio(server: Server[Any]) -> None:
 
 def describe_invalid(error: Exception) -> JSONRPCError | None:
     """Return the answer to a line that is no message of the protocol; None for an empty line."""
-    inputs = [each["input"] for each in error.errors()] if isinstance(error, ValidationError) else []
+    problems: list[dict[str, Any]] = getattr(error, "errors", list)()  # of pydantic's ValidationError
+    inputs = [each["input"] for each in problems]
     if any(isinstance(each, str) and not each.strip() for each in inputs):
         return None
-    if isinstance(error, ValidationError) and error.errors()[0]["type"] != "json_invalid":
+    if problems and problems[0]["type"] != "json_invalid":
         reason = ErrorData(code=INVALID_REQUEST, message="The line is not a message of JSON-RPC 2.0.")
     else:
-        reason = ErrorData(code=PARSE_ERROR, message=f"The line is not valid JSON: {_first_message(error)}.")
+        why = problems[0]["msg"] if problems else type(error).__name__  # without the line itself
+        reason = ErrorData(code=PARSE_ERROR, message=f"The line is not valid JSON: {why}.")
     return JSONRPCError(jsonrpc="2.0", id=_find_request_id(inputs), error=reason)
-
-
-def _first_message(error: Exception) -> str:
-    """Return what the parser says, and at which column, without the line itself."""
-    return str(error.errors()[0]["msg"]) if isinstance(error, ValidationError) else type(error).__name__
 
 
 def _find_request_id(inputs: Sequence[Any]) -> str | int | None:
