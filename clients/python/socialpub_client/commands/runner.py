@@ -71,7 +71,7 @@ def _run(command: Callable[[ApiOptions], Output | int], options: ApiOptions) -> 
 def connect(options: ApiOptions, transport: Transport | None = None) -> Socialpub:
     """Return the client of the server that the options name; it is closed at the end.
 
-    What it waits for before a further try is told.
+    Before it waits for a further try, it says so on standard error.
     """
 
     def tell_retry(error: errors.SocialpubError, seconds: float) -> None:
@@ -166,13 +166,13 @@ def tell_error(text: str) -> None:
 
 
 def format_fields(value: Json) -> list[str]:
-    """Format an object as lines of name and value; those of an inner object are named as in `error.message`."""
+    """Format an object as lines of name and value; inner names are as in `error.message`."""
     width = max(map(len, value), default=0)
     return [f"{name:<{width}}  {format_value(each)}" for name, each in _flatten("", value)]
 
 
 def _flatten(before: str, value: Json) -> Iterator[tuple[str, Any]]:
-    """Yield the values that are neither objects nor lists of them, each with the names that lead to it."""
+    """Yield the values that are neither objects nor lists of them, with their names."""
     for name, each in value.items():
         if isinstance(each, list) and any(isinstance(entry, dict | list) for entry in each):
             each = {str(number): entry for number, entry in enumerate(each, 1)}

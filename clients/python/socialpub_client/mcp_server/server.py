@@ -267,7 +267,7 @@ async def serve_stdio(server: Server[Any]) -> None:
         sending, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
 
         async def refuse_invalid() -> None:
-            """Pass messages on; answer what is none, which the SDK drops, so that its sender does not wait for ever."""
+            """Pass messages on; answer other lines, which the SDK drops while senders wait."""
             async with sending:
                 async for message in incoming:
                     if isinstance(message, SessionMessage):
