@@ -8,12 +8,9 @@ import gc
 import io
 import json
 import re
-import signal
-import socket
 import stat
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,9 +19,8 @@ import click
 import pytest
 
 from socialpub.store.schema.models import Account
-from socialpub_client import Request, Response, Socialpub, servers
+from socialpub_client import Socialpub, servers
 from socialpub_client.commands import cli, command_table, exit_codes, runner
-from socialpub_client.http_transport import HttpTransport
 from tests.clients.conftest import ClientWorld
 from tests.support.client_cuts import CuttingTransport
 from tests.support.command_runner import CommandResult, RunCommand
@@ -388,50 +384,6 @@ def test_ctrl_c_ends_with_130_and_during_a_write_with_6(run: RunCommand, monkeyp
     assert run("api", "DELETE", "/v1/posts/x").code == exit_codes.UNKNOWN
     ended = run("post", "x", "--to", "bluesky", "--idempotency-key", "mine")
     assert (ended.code, "mine" in ended.err) == (exit_codes.UNKNOWN, True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_that_no_call_notices_ends_a_write_with_6(
-    run: RunCommand, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    """The signal comes to another thread: as one that comes just before a read blocks, it interrupts nothing."""
-    ours, silent = socket.socketpair()
-    gave_up = threading.Event()
-
-    def send_late() -> None:
-        time.sleep(0.3)  # a signal before the read began would be noticed, and prove nothing
-        signal.pthread_kill(threading.get_ident(), number)
-
-    class Silent(HttpTransport):
-        def send(self, request: Request) -> Response:
-            assert request.method == "POST"
-            sender = threading.Thread(target=send_late)
-            sender.start()
-            signal.pthread_sigmask(signal.SIG_BLOCK, {number})  # this thread's, which waits
-            try:
-                ours.recv(1)
-            finally:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-                sender.join()
-            raise AssertionError("no signal came")
-
-    def connect(*args: Any, **more: Any) -> Socialpub:
-        return Socialpub(*args, **more | {"transport": Silent()})
-
-    monkeypatch.setattr(runner, "Socialpub", connect)
-    giving_up = threading.Timer(30, lambda: (gave_up.set(), silent.shutdown(socket.SHUT_RDWR)))
-    giving_up.start()
-    before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        ended = run("post", "x", "--to", "bluesky", "--json")
-    finally:
-        giving_up.cancel()
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
-        ours.close()
-        silent.close()
-    assert (ended.code, ended.error["code"], gave_up.is_set()) == (exit_codes.UNKNOWN, "outcome_unknown", False)
 
 
 def test_a_server_that_is_not_reached_ends_with_7(run: RunCommand) -> None:

@@ -29,7 +29,6 @@ from socialpub_client.messages import Transport
 from socialpub_client.terminal_text import escape_controls, escape_surrogates
 
 Json = dict[str, Any]
-NOTICED_SECONDS = 1.0
 TOLD_SECONDS = 2.0  # a shorter wait is not worth a line
 
 
@@ -234,7 +233,7 @@ def writing(key: str) -> Generator[None]:
     By Ctrl-C or SIGTERM.
     """
     try:
-        with _interrupted_by_sigterm(), _noticing_signals():
+        with _interrupted_by_sigterm():
             yield
     except KeyboardInterrupt:
         raise errors.OutcomeUnknown(
@@ -254,25 +253,6 @@ def _interrupted_by_sigterm() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-@contextlib.contextmanager
-def _noticing_signals() -> Generator[None]:
-    """Interrupt system calls each second.
-
-    Python runs no handler of a signal that came just before a call blocked; the call would end first, after a minute.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.setitimer(signal.ITIMER_REAL, NOTICED_SECONDS, NOTICED_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
