@@ -7,7 +7,7 @@ Nothing is public and every step is repeatable; upload URLs are never stored, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
@@ -37,9 +37,13 @@ _WAITING = ("WAITING_UPLOAD", "PROCESSING")
 
 @dataclass(frozen=True)
 class LinkedinUploads:
-    """Progress of a post's media: URNs of uploads, and how many are known to be ready."""
+    """Progress of a post's media: URNs of uploads, and how many are known to be ready.
+
+    `unfinished`: the request that assembles a video whose parts are all sent.
+    """
 
     done: tuple[str, ...] = ()
+    unfinished: Json = field(default_factory=dict)
     ready: int = 0
     rested: bool = False
     waited: float = 0.0
@@ -76,8 +80,10 @@ def upload_all(up: Upstream, draft: Draft, saved: Json | None) -> tuple[str, ...
 def _upload_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUploads | Pending:
     if len(state.done) < len(draft.items):
         item = draft.items[len(state.done)]
-        urn = _video(up, item) if item.kind == "video" else _whole(up, item)
-        return replace(state, done=(*state.done, urn), misses=0)
+        if item.kind == "video" and not state.unfinished:
+            return replace(state, unfinished=_send_parts(up, item), misses=0)
+        urn = _finish(up, state.unfinished) if item.kind == "video" else _whole(up, item)
+        return replace(state, done=(*state.done, urn), unfinished={}, misses=0)
     if draft.items[0].kind != "video" and not is_page(up):
         # A member's token may write images and documents but not read them (Images API, permissions).
         ready = replace(state, ready=len(state.done), rested=True)
@@ -102,15 +108,20 @@ def _whole(up: Upstream, item: DraftMedia) -> str:
     return urn
 
 
-def _video(up: Upstream, item: DraftMedia) -> str:
+def _send_parts(up: Upstream, item: DraftMedia) -> Json:
+    """Send a video in LinkedIn's parts; return the request that assembles it (repeatable)."""
     file = whole_file(item)
     asked = {"fileSizeBytes": file.size, "uploadCaptions": False, "uploadThumbnail": False}
     opened = _open_upload(up, "videos", asked)
-    urn = to_text(opened["video"])
     parts = [_upload_part(up, file, each) for each in opened["uploadInstructions"]]
-    finish = {"video": urn, "uploadToken": to_text(opened.get("uploadToken")), "uploadedPartIds": parts}
-    call(up, "finish", "POST", "videos", params={"action": "finalizeUpload"}, json={"finalizeUploadRequest": finish})
-    return urn
+    token = to_text(opened.get("uploadToken"))
+    return {"video": to_text(opened["video"]), "uploadToken": token, "uploadedPartIds": parts}
+
+
+def _finish(up: Upstream, asked: Json) -> str:
+    """Assemble a video; return its URN."""
+    call(up, "finish", "POST", "videos", params={"action": "finalizeUpload"}, json={"finalizeUploadRequest": asked})
+    return to_text(asked["video"])
 
 
 def _open_upload(up: Upstream, kind: str, asked: Json) -> Json:

@@ -248,6 +248,17 @@ def test_an_upload_that_broke_off_is_begun_anew(tmp_path: Path, reply: UpstreamR
     assert isinstance(prepared(make_upstream(*again), content, later.saved), Ready)
 
 
+@pytest.mark.parametrize("reply", [LOST, make_response(503, "<html>")])
+def test_a_video_whose_parts_are_there_is_only_assembled_again(
+    tmp_path: Path, reply: UpstreamResponse | ApiError
+) -> None:
+    content = draft("look", video(tmp_path / "v", b"0123"))
+    sent = (open_video(4, (0, 3)), put_part(0, b"0123"), finish("e0", reply=reply))
+    later = pending(prepared(make_upstream(*sent), content))
+    again = (finish("e0"), status("videos", VIDEO, "AVAILABLE"))
+    assert isinstance(prepared(make_upstream(*again), content, later.saved), Ready)
+
+
 @pytest.mark.parametrize("parts", [[(0, 4)], [(-1, 2)], [(3, 1)]])
 def test_parts_that_the_file_does_not_have_are_no_instructions(tmp_path: Path, parts: list[tuple[int, int]]) -> None:
     content = draft("look", video(tmp_path / "v", b"0123"))
