@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,8 @@ import pytest
 from socialpub import platforms
 from socialpub.base.runtime import format_iso
 from socialpub.base.system.host_identity import list_mounts
+from socialpub.domain.backups.destinations import FolderDestination
+from socialpub.store.jobs.job_queue import RetryTask
 from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
 from tests.support.database_costs import DatabaseCounter
@@ -71,6 +74,12 @@ def test_it_says_when_the_last_backup_was_made_and_when_the_next_one_is(
     found = words(browser)
     assert "Last backup Sat 21 Nov 2026, 10:00 UTC , verified" in found
     assert "Next backup Sun 22 Nov 2026, 10:00 UTC , then every 1 day" in found
+    with pytest.MonkeyPatch.context() as patched:  # a network disk that is away
+        patched.setattr(FolderDestination, "list_backups", lambda folder: os.listdir(folder.directory / "gone"))
+        with pytest.raises(RetryTask):
+            server.engine.periodic.backups.run_due()
+        assert "Last backup none yet" in words(browser)
+        assert "The last backup failed it is not there" in words(browser)
     server.engine.periodic.backups.problem = "No space left on device"
     assert "The last backup failed No space left on device" in words(browser)
 

@@ -50,35 +50,9 @@ class ScheduledBackups:
 
     def run_due(self) -> None:
         """Make a backup if one is due. Raises RetryTask if it fails."""
-        if self._is_due() or self._is_upload_due():
-            self._run()
-
-    @property
-    def _folder(self) -> FolderDestination | None:
-        return FolderDestination(Path(self._settings.directory)) if self._settings.directory else None
-
-    def newest(self) -> int | None:
-        """Return the creation time (ms) of the newest backup, or None."""
-        if self._folder is None:
-            return self._sent
-        return self._find_newest(self._folder)
-
-    def _find_newest(self, destination: FolderDestination | S3Destination) -> int | None:
-        """Return when the newest backup was made; one of a clock that was ahead does not count."""
-        now_ms = self._service.now_ms
-        return max((each.made for each in destination.list_backups() if each.made <= now_ms), default=None)
-
-    def _is_due(self) -> bool:
-        return self._folder is not None and self._is_old(self.newest())
-
-    def _is_upload_due(self) -> bool:
-        return bool(self._settings.s3_endpoint) and self._is_old(self._sent)
-
-    def _is_old(self, newest: int | None) -> bool:
-        return newest is None or not 0 <= self._service.now_ms - newest < self._settings.every * 1000
-
-    def _run(self) -> None:
         try:
+            if not self._is_due() and not self._is_upload_due():
+                return
             self._run_all()
         except _BackupStoppedError:
             return
@@ -88,6 +62,32 @@ class ScheduledBackups:
             raise RetryTask from error
         else:
             self.problem = self._defects
+
+    @property
+    def _folder(self) -> FolderDestination | None:
+        return FolderDestination(Path(self._settings.directory)) if self._settings.directory else None
+
+    def newest(self) -> int | None:
+        """Return the creation time (ms) of the newest backup, or None."""
+        if self._folder is None:
+            return self._sent
+        with contextlib.suppress(OSError):  # its disk is away: `problem` says so
+            return self._find_newest(self._folder)
+        return None
+
+    def _find_newest(self, destination: FolderDestination | S3Destination) -> int | None:
+        """Return when the newest backup was made; one of a clock that was ahead does not count."""
+        now_ms = self._service.now_ms
+        return max((each.made for each in destination.list_backups() if each.made <= now_ms), default=None)
+
+    def _is_due(self) -> bool:
+        return self._folder is not None and self._is_old(self._find_newest(self._folder))
+
+    def _is_upload_due(self) -> bool:
+        return bool(self._settings.s3_endpoint) and self._is_old(self._sent)
+
+    def _is_old(self, newest: int | None) -> bool:
+        return newest is None or not 0 <= self._service.now_ms - newest < self._settings.every * 1000
 
     def _run_all(self) -> None:
         if self._folder and self._is_due():
