@@ -73,9 +73,9 @@ class PeriodicTasks:
         add("free_resources", every(SWEEP_SECONDS, FIRST_SECONDS), self._free_resources)
         add("refresh_tokens", unless_paused(every(SWEEP_SECONDS, FIRST_SECONDS)), self.token_refresher.run)
         version_notices = every(api_versions.CHECK_SECONDS, FIRST_SECONDS)
-        add("notify_versions", unless_paused(version_notices), lambda: api_versions.notify_due(service))
+        add("notify_versions", self._by_right_clock(version_notices), lambda: api_versions.notify_due(service))
         key_notices = every(key_expiry.CHECK_SECONDS, FIRST_SECONDS)
-        add("notify_keys", unless_paused(key_notices), lambda: key_expiry.notify_due(service))
+        add("notify_keys", self._by_right_clock(key_notices), lambda: key_expiry.notify_due(service))
         if service.runtime.settings.publishing.version_checks:
             checks = every(version_checks.CHECK_SECONDS, version_checks.FIRST_CHECK_SECONDS)
             check_versions = functools.partial(version_checks.check_due, service, self._stopping.is_set)
@@ -133,6 +133,10 @@ class PeriodicTasks:
     def _unless_paused(self, interval: IntervalSchedule) -> Callable[[datetime], bool]:
         """Postpone a task during a pause: a copy must not use up the original's tokens."""
         return lambda now: not self._gate.reason and interval(now)
+
+    def _by_right_clock(self, interval: IntervalSchedule) -> Callable[[datetime], bool]:
+        """Postpone notices of what ends soon, each of which is sent once, while the clock is in doubt."""
+        return lambda now: not self._gate.reason and not self._gate.is_clock_doubtful and interval(now)
 
 
 def _count_failure(task: Any, value: object, error: Exception | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from peewee import JOIN, fn
@@ -99,9 +100,13 @@ def _shorten_delivery_delays(service: AppContext, by_ms: int) -> None:
     for outbox in (webhooks, notifications):
         found = service.read(functools.partial(sql.fetch_all, outbox.FIND_DELAYED, (now,))).result()
         for (receiver,) in found:
-            change = functools.partial(sql.update, outbox.BRING_FORWARD, (now, by_ms, receiver))
-            service.write(lambda tx: change()).result()  # noqa: B023 - written before the next round
+            values = (now, by_ms, receiver)
+            service.write(functools.partial(_bring_deliveries_forward, outbox=outbox, values=values)).result()
         service.wake_deliveries([receiver for (receiver,) in found])
+
+
+def _bring_deliveries_forward(tx: Tx, *, outbox: ModuleType, values: tuple[int, int, str]) -> None:
+    sql.update(outbox.BRING_FORWARD, values)
 
 
 def _list_delayed(after: str, now: int) -> list[str]:

@@ -18,7 +18,7 @@ from socialpub.domain.server import clock_watch, instance
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
 from socialpub.store.schema.models import IdempotencyRecord, Job, Notification, WebhookDelivery
-from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.app_server import AppServer, MovableClock, Person, format_instant
 from tests.support.publishing_state import schedule_post
 from tests.support.soak.soak_world import wait_for
 from tests.support.webhook_endpoints import register_endpoint
@@ -189,6 +189,27 @@ def test_deliveries_wait_no_longer_after_the_clock_was_set_back(world: World, si
     world.passes(60)
     for table in (WebhookDelivery, Notification):
         assert wait_for(lambda table=table: {row["status"] for row in world.server.rows(table)} == {"succeeded"}, 30)
+
+
+def test_no_notice_is_sent_by_a_clock_in_doubt(
+    make_server: Callable[..., AppServer], upstream: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came early, and the one at the right time never: each is sent once."""
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.05)
+    monkeypatch.setattr(publishing_gate, "PROBE_SECONDS", 0.1)
+    server, days = make_server(), 24 * HOUR
+    alice = server.person("Alice")
+    server.limited(alice, expiresAt=format_instant(server.clock.now_ms() + 30 * days * 1000))
+    server.stop()
+    server.clock.set_ahead(24 * days)
+    server.start()
+    for _ in range(5):  # rounds of the scheduler
+        before = server.engine.heartbeat
+        server.skip(10)
+        assert wait_for(lambda before=before: server.engine.heartbeat > before, 30)
+    assert [kind for kind, _ in server.events()] == []
+    upstream.skip(24 * days)
+    assert wait_for(lambda: [kind for kind, _ in server.events()] == ["key.expiring"], 30)
 
 
 def away(world: World, seconds: float, upstream: float) -> None:
