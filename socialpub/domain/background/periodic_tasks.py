@@ -135,7 +135,7 @@ class PeriodicTasks:
         return lambda now: not self._gate.reason and interval(now)
 
     def _by_right_clock(self, interval: IntervalSchedule) -> Callable[[datetime], bool]:
-        """Postpone notices of what ends soon, each of which is sent once, while the clock is in doubt."""
+        """Postpone a notice while the clock is in doubt: each is sent once."""
         return lambda now: not self._gate.reason and not self._gate.is_clock_doubtful and interval(now)
 
 
