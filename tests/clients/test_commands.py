@@ -150,6 +150,11 @@ def test_a_wrong_line_ends_with_2_and_says_why(run: RunCommand, line: tuple[str,
     assert "Error: " in ended.err
 
 
+def test_a_choice_that_is_missing_is_named_whole(run: RunCommand) -> None:
+    ended = run("posts", "settle", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071")
+    assert "Missing option '--published' or '--not-published'." in ended.err
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -77,6 +77,9 @@ class LazyHelpOption(click.Option):
         super().__init__(declared, **more)
         self._about = about
 
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        return " or ".join(f"'{name}'" for name in (*self.opts, *self.secondary_opts))
+
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         self.help = self._about if isinstance(self._about, str) else self._about()
         return super().get_help_record(ctx)

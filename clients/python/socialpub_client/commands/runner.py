@@ -29,6 +29,7 @@ from socialpub_client.messages import Transport
 from socialpub_client.terminal_text import escape_controls, escape_surrogates
 
 Json = dict[str, Any]
+WIDTH_MAX = 30  # of the column of names; longer ones stand out of it
 TOLD_SECONDS = 2.0  # a shorter wait is not worth a line
 
 
@@ -166,8 +167,9 @@ def tell_error(text: str) -> None:
 
 def format_fields(value: Json) -> list[str]:
     """Format an object as lines of name and value; inner names are as in `error.message`."""
-    width = max(map(len, value), default=0)
-    return [f"{name:<{width}}  {format_value(each)}" for name, each in _flatten("", value)]
+    fields = [*_flatten("", value)]
+    width = max((len(name) for name, _ in fields if len(name) <= WIDTH_MAX), default=0)
+    return [f"{name:<{width}}  {format_value(each)}" for name, each in fields]
 
 
 def _flatten(before: str, value: Json) -> Iterator[tuple[str, Any]]:
