@@ -69,6 +69,7 @@ class BackgroundEngine:
         jobs.epoch = row["epoch"]
         service.db.guard = self._guard_write
         recovery.shorten_delays(service, recovery.measure_clock_lag(service, row["seen_at"]))
+        recovery.skip_downtime(service, row["seen_at"])
         gate.load(row["paused"], row["seen_at"])
         self._heartbeat.beat()
         gate.check_clock_at_start()

@@ -48,6 +48,18 @@ def recover(service: AppContext) -> None:
     enqueue_interrupted(service, older_ms=0)
 
 
+def skip_downtime(service: AppContext, seen_at: int) -> None:
+    """Let the time since the last heartbeat not count as failing, for receivers that fail."""
+    now = service.now_ms
+
+    def skip(tx: Tx) -> None:
+        for outbox in (webhooks, notifications):
+            sql.update(outbox.SKIP_DOWNTIME, (now, now - seen_at))
+
+    if 0 < seen_at < now:
+        service.write(skip).result()
+
+
 def retry_unstored_responses(service: AppContext) -> None:
     """Enqueue the responses that this process sent but could not store."""
     for batch in list(service.lost.unstored):

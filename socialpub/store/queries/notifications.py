@@ -68,6 +68,7 @@ RECORD_FAILURE = """
         active = active AND coalesce(failing_since, ?2) > ?3
     WHERE id = ?4 RETURNING active
 """
+SKIP_DOWNTIME = "UPDATE notification_channel SET failing_since = min(?1, failing_since + ?2) WHERE failing_since <= ?1"
 
 # The pending notifications of a deleted channel are not sent any more.
 END_NOTIFICATIONS = """

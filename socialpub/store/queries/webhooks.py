@@ -117,6 +117,8 @@ RECORD_FAILURE = """
     UPDATE webhook_endpoint SET last_failure_reason = ?1, failing_since = coalesce(failing_since, ?2)
     WHERE id = ?4 RETURNING failing_since <= ?3
 """
+# The time in which no server ran does not count as failing.
+SKIP_DOWNTIME = "UPDATE webhook_endpoint SET failing_since = min(?1, failing_since + ?2) WHERE failing_since <= ?1"
 # No row if it was disabled already.
 DISABLE_ENDPOINT = """
     UPDATE webhook_endpoint SET active = 0, last_failure_reason = ?1, updated_at = ?2

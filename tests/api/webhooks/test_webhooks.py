@@ -12,7 +12,13 @@ from socialpub.domain.delivery.webhooks import deliveries, endpoints, webhook_ou
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.store.engine import sql
 from socialpub.store.queries import webhooks as statements
-from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from socialpub.store.schema.models import (
+    Notification,
+    NotificationChannel,
+    WebhookAttempt,
+    WebhookDelivery,
+    WebhookEndpoint,
+)
 from tests.support.app_server import AppServer, error_of, sleep_briefly, unchanged
 from tests.support.ports import unused_address
 from tests.support.publishing_state import publish_post
@@ -304,6 +310,31 @@ def test_endpoint_failing_for_five_days_is_disabled_and_reenabled(world: Request
     on = world.alice.api.patch(f"{ENDPOINTS}/{endpoint['id']}", json={"active": True}).json()
     assert on["active"]
     wait_for_deliveries(world.server, world.alice, 1, "succeeded")
+
+
+def test_days_in_which_no_server_ran_disable_no_receiver(world: RequestCast, sink: WebhookReceiver) -> None:
+    """Two failed calls, one before and one after, were five days of failures."""
+    sink.answer = lambda got: 500
+    register_endpoint(world.alice, sink.url, events=["post.published"])
+    slack = {"kind": "slack", "url": f"{sink.origin}/services/a-path-of-a-test"}
+    channel = {"to": slack, "events": ["post.published"]}
+    assert world.alice.api.post("/v1/notification-channels", json=channel).status_code == 201
+    world.server.clock.stop()  # no second attempt before the days have passed
+    world.published()
+    sink.wait(2)
+    while not all(row["failing_since"] for table in RECEIVERS for row in world.server.rows(table)):
+        sleep_briefly()
+    world.server.stop()
+    world.server.clock.skip(6 * 24 * 3600)
+    world.server.start()
+    sink.wait(4)
+    while {row["attempts"] for table in OUTBOXES for row in world.server.rows(table)} != {2}:
+        sleep_briefly()
+    assert [row["active"] for table in RECEIVERS for row in world.server.rows(table)] == [1, 1]
+
+
+RECEIVERS = (WebhookEndpoint, NotificationChannel)
+OUTBOXES = (WebhookDelivery, Notification)
 
 
 @pytest.mark.parametrize("path", ["", "/moved"])
