@@ -325,7 +325,9 @@ def test_a_post_is_changed_only_as_it_was_read(cast: RequestCast) -> None:
             changed = answered(await client.call_tool("change_post", change))
             assert changed["post"]["text"] == "As it is"
         stale = refused(await client.call_tool("change_post", change | {"text": "As it will not be"}))
-        assert stale["rule"] == "http.if_match"
+        assert (stale["rule"], "Call read_post" in stale["remediation"]) == ("http.if_match", True)
+        lost = refused(await client.call_tool("publish_post", {"plan": f"plan_{'A' * 43}"}))
+        assert (lost["rule"], "Call check_post again" in lost["remediation"]) == ("plan.unknown", True)
         assert refused(await client.call_tool("change_post", {"id": post, "version": "x"}))["message"]
         canceled = answered(await client.call_tool("cancel_post", {"id": post}))
         assert canceled["post"]["status"] == "canceled"

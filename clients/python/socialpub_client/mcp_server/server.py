@@ -58,6 +58,12 @@ INSTRUCTIONS = (
 QUESTION = "publish"
 PATIENCE = 20.0
 """Seconds that a call waits between its tries: programs of assistants give up after a minute."""
+REMEDIES = {
+    "http.if_match": "Call read_post, look at what has changed, and call this tool again with the new version.",
+    "plan.unknown": "Call check_post again, show the user the result, and publish the new plan.",
+    "plan.changed": "Call check_post again, show the user the result, and publish the new plan.",
+}
+"""What to do about a broken rule in terms of tools, where the API's own words are about requests."""
 RESOURCES = {
     "rules": "A rule that posts are checked by",
     "errors": "An error code",
@@ -235,7 +241,7 @@ def _explain(error: SocialpubError, context: Context) -> SocialpubError:
 
 
 def _describe_error(error: SocialpubError, tool: ToolSpec) -> CallToolResult:
-    remedy = error.remediation
+    remedy = REMEDIES.get(error.rule or "", error.remediation)
     if isinstance(error, OutcomeUnknown):
         again = "with the same plan" if tool.name == "publish_post" else "after reading the post"
         remedy = f"It may have been accepted. Call {tool.name} again {again}."
