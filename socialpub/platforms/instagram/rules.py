@@ -365,6 +365,15 @@ RULES: tuple[Rule, ...] = (
         "bytes",
     ),
     Rule(
+        "instagram.story.video_aspect_ratio",
+        "deep",
+        "A video in a story on Instagram must be between {limit} (width to height).",
+        "Crop the video to 9:16, or leave `options.story` out.",
+        _MEDIA,
+        aspect_ratio(_in_stories(files("video")), 0.1, 10),
+        "0.1:1 and 10:1",
+    ),
+    Rule(
         "instagram.cover_image.mime_allowed",
         "deep",
         "The cover of a video on Instagram must be a JPEG.",

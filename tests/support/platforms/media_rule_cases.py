@@ -173,6 +173,10 @@ DEEP: Cases = {
         [story(duration_ms=60_101)],
     ),
     "instagram.story.video_size_max": ([story(size=100 * MIB), clip(size=100 * MIB + 1)], [story(size=100 * MIB + 1)]),
+    "instagram.story.video_aspect_ratio": (
+        [story(width=100, height=1000), story(width=10_000, height=1000), clip(width=98, height=1000)],
+        [story(width=98, height=1000), story(width=10_200, height=1000)],
+    ),
     "instagram.cover_image.mime_allowed": (
         [scene("", video(), cover=jpeg()), scene("", video())],
         [scene("", video(), cover=jpeg(content_type="image/png"))],

@@ -172,6 +172,7 @@ ADDED_RULES = {
     "instagram.story.video_too_short": ("deep", "error"),
     "instagram.story.video_too_long": ("deep", "error"),
     "instagram.story.video_size_max": ("deep", "error"),
+    "instagram.story.video_aspect_ratio": ("deep", "error"),
     "linkedin.media.no_mixing": ("cheap", "error"),
     "linkedin.document.title_required": ("cheap", "error"),
     "linkedin.document.title_max_graphemes": ("cheap", "error"),
