@@ -236,11 +236,10 @@ class GraphApi(ErrorFactory):
         shown = redact_response(up, reply)
         found = self.verdict(step, reply, mutating=mutating)
         error = self.build_reported(up, step, found, shown, parse_fault(shown).message)
-        wait = get_wait_seconds(reply)
-        # Graph checks the token, its permissions and, by these headers, its rate limits before it does anything.
-        error.absent = mutating and (error.code == AUTH or (error.outcome is Outcome.THROTTLED and wait is not None))
+        # Graph checks the token and its permissions before it does anything.
+        error.absent = mutating and error.code == AUTH
         if error.code == "platform_unavailable":
-            error.retry_after = error.retry_after or wait
+            error.retry_after = error.retry_after or get_wait_seconds(reply)
         return error
 
     def build_violation(

@@ -236,25 +236,6 @@ def test_a_carousel_that_cannot_be_made_ends(
 
 
 @pytest.mark.parametrize("name", ["instagram", "threads"])
-def test_throttled_publishing_is_told_at_once_with_its_wait(
-    open_shared: Callable[..., AppServer], shared_lab: SimulatorThread, name: str
-) -> None:
-    server = open_shared(platforms={name: {"api_base": shared_lab.origin(name)}})
-    ann = server.person("Ann")
-    limit_calls(server, name, 3 + (name == "threads"))
-    with server.hurried():
-        post = schedule(server, ann, name, 1)
-        row = server.wait(post, "validated", seconds=20)
-    assert count_called(server, "containers.publish") == 1
-    assert json.loads(row["error"])["retryAfter"] > 3000
-    limit_calls(server, name, 200)
-    with server.hurried():
-        server.skip(3600)
-        server.wait(post, "published", seconds=20)
-    assert (count_called(server, "containers.create"), len(server.lab.lab.ledger.entries(name))) == (1, 1)
-
-
-@pytest.mark.parametrize("name", ["instagram", "threads"])
 def test_a_lost_response_about_the_quota_stops_no_post(server: AppServer, name: str) -> None:
     fault = {"fault": "reset_after", "platform": name, "operation": "quota", "times": 1}
     server.lab.lab.faults.add([fault])
