@@ -46,14 +46,20 @@ def measure(stage: BenchmarkSetup) -> Iterator[BenchmarkResult]:
         paths = (*PATHS, f"/posts/{newest['id']}", f"/posts?batchId={newest['batchId']}")
         times = QUICK_TIMES if stage.quick else TIMES
         found = {path: _asked(http, path, times) for path in paths}
-        form, used = _write(http), side.running.usage()
-        for _ in range(times):
-            http.post("/compose", data=form).raise_for_status()
-        keystroke = (side.running.usage() - used).cpu_ms / times
+        form = _write(http)
+        keystroke = statistics.median(_type(side, http, form, times) for _ in range(3))
     slowest = sorted(found, key=lambda path: -found[path])
     told = ", ".join(f"{path} {found[path]:.1f} ms" for path in slowest[:4])
     yield BenchmarkResult(PAGES, found[slowest[0]], told)
     yield BenchmarkResult(KEYSTROKE, keystroke, f"{sum(name.startswith('to.') for name in form)} accounts")
+
+
+def _type(side: CheckoutServer, http: httpx.Client, form: dict[str, str], times: int) -> float:
+    """The processor's time in ms for a keystroke. It has that of the server's other work in it."""
+    used = side.running.usage()
+    for _ in range(times):
+        http.post("/compose", data=form).raise_for_status()
+    return (side.running.usage() - used).cpu_ms / times
 
 
 def _sign_in(side: CheckoutServer, http: httpx.Client) -> None:
