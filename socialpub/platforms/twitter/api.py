@@ -65,6 +65,9 @@ REPLIES: Replies = {
     ("send", 200, NO_BODY): UNNAMED,
     ("send", 403, "duplicate"): replace(_rule("post.duplicate"), duplicate=True),
     ("send", 403, "reply"): _rule("reply.not_allowed"),
+    ("send", 403, "unseen"): _rule("reply.not_allowed"),
+    # A piece of a thread: X does not show the one before it yet.
+    ("send", 403, "unseen/piece"): Verdict(Outcome.NOT_SENT, "platform_unavailable", remediation="Retry the post."),
     ("send", 403, "quoting"): _rule("quote.not_allowed"),
     **{("*", status, "video_length"): _rule("video.too_long") for status in (400, 403)},
     **{("send", status, "text_length"): _rule("text.max_graphemes") for status in (400, 403)},
@@ -82,7 +85,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("duplicate content", "duplicate"),
     ("reply to this conversation", "reply"),
     ("mentioned or otherwise engaged", "reply"),
-    ("deleted or not visible", "reply"),
+    ("deleted or not visible", "unseen"),
     ("video longer than", "video_length"),
     ("text is too long", "text_length"),
     ("exceeds maximum length", "text_length"),
@@ -138,7 +141,10 @@ def call(
     headers: Mapping[str, str] | None = None,
     **sent: Any,
 ) -> UpstreamResponse:
-    """Call and return the 2xx response. Raises others by REPLIES. `also`: additional name."""
+    """Call and return the 2xx response. Raises others by REPLIES.
+
+    `also`: what is special of the call; a name by itself, and after each name of the problem.
+    """
     whole = {"Authorization": f"Bearer {up.tokens.access}"} | dict(headers or {})
     reply = up.http.request(method, f"{up.site.api_base}{path}", headers=whole, **sent)
     if not reply.is_success:
@@ -160,8 +166,9 @@ def _build_error(up: Upstream, step: Step, reply: UpstreamResponse, also: str | 
 
 
 def _name(step: Step, status: int, fault: TwitterFault, also: str | None) -> str | None:
-    names = [name for name in fault.names if name != "said"] + ([also] if also and fault.names else [])
-    return find_name(REPLIES, step, status, [*names, *fault.names])
+    names = [name for name in fault.names if name != "said"]
+    more = [*(f"{name}/{also}" for name in names), *names, also] if also and fault.names else names
+    return find_name(REPLIES, step, status, [*more, *fault.names])
 
 
 def reset_seconds(reply: UpstreamResponse) -> int | None:

@@ -41,7 +41,8 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     if isinstance(media, Pending):
         return media
     body = _body(draft, [id for id, _ in media])
-    return Ready({"body": body, "keys": [key for _, key in media if key]})
+    plan = {"body": body, "keys": [key for _, key in media if key]}
+    return Ready(plan | ({"is_later_piece": True} if draft.previous else {}))
 
 
 def _body(draft: Draft, ids: list[str]) -> Json:
@@ -76,7 +77,7 @@ def _find_id(previous: PreviousPiece) -> str:
 
 def send(up: Upstream, plan: Json) -> Published:
     """Publish the post."""
-    also = "quoting" if "quote_tweet_id" in plan["body"] else None
+    also = "piece" if plan.get("is_later_piece") else "quoting" if "quote_tweet_id" in plan["body"] else None
     reply = call(up, "send", "POST", "/2/tweets", json=plan["body"], mutating=True, also=also)
     id = id_of(data_of(reply))
     if not id:

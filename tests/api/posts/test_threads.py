@@ -233,6 +233,27 @@ def test_a_reported_piece_lets_the_rest_go_on(threads: ThreadServer, platform: s
     assert public(threads, platform, texts) == chained(*texts)
 
 
+def test_a_piece_is_sent_again_when_x_shows_the_one_before_it(threads: ThreadServer) -> None:
+    body = {"title": "Forbidden", "detail": "You attempted to reply to a Tweet that is deleted or not visible to you."}
+    line = {"fault": "status:403", "platform": "twitter", "operation": PUBLIC_CALLS["twitter"], "nth": 2}
+    threads.lab.lab.faults.clear()
+    threads.lab.lab.faults.add([line | {"body": json.dumps(body)}])
+    texts = own("twitter", "unseen", FIVE[:3])
+    at = format_instant(threads.clock.now_ms() + 3_600_000)
+    batch = accept(threads, "twitter", *texts, scheduledAt=at)["id"]
+    assert threads.ended(batch) == ["published"] * 3
+    assert public(threads, "twitter", texts) == chained(*texts)
+    threads.lab.lab.faults.clear()
+    threads.lab.lab.faults.add([line | {"body": json.dumps(body)}])
+    texts = own("twitter", "unseen now", FIVE[:3])
+    batch = accept(threads, "twitter", *texts)["id"]
+    assert threads.ended(batch) == ["published", "failed", "failed"]
+    threads.lab.lab.faults.clear()
+    assert threads.alice.api.post(f"/v1/posts/{threads.thread(batch)[1]['id']}/retry", json={}).status_code == 202
+    assert threads.ended(batch) == ["published"] * 3
+    assert public(threads, "twitter", texts) == chained(*texts)
+
+
 def test_a_piece_that_is_reported_missing_is_retried(threads: ThreadServer) -> None:
     texts = own("twitter", "absent", FIVE[:3])
     fail(threads, "twitter", 2)

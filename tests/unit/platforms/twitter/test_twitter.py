@@ -121,7 +121,8 @@ TEXTS += [
 
 @pytest.mark.parametrize(("content", "body"), TEXTS)
 def test_a_text_needs_no_call(content: Draft, body: dict[str, Any]) -> None:
-    assert twitter.prepare(make_upstream(), content, None) == Ready({"body": body, "keys": []})
+    piece = {"is_later_piece": True} if content.previous else {}
+    assert twitter.prepare(make_upstream(), content, None) == Ready({"body": body, "keys": [], **piece})
 
 
 def test_an_image_goes_up_whole_and_gets_its_alt_text(picture: DraftMedia) -> None:
