@@ -72,7 +72,7 @@ def test_every_command_ends_without_input_and_output(folder: Path, output: str, 
         "doctor --offline": 1,  # no server runs
         "org show nobody --json": 3,
         "account add --platform bluesky --platform-account-id did:plc:x": 3,
-        "user create --email a@example.com --role owner": 3,
+        "user create --email a@example.com --role owner": 2,
         "backup b.zip": 0,
         "keys rotate": 0,
         "resume": 0,

@@ -74,6 +74,8 @@ def insert_history(world: RequestCast, first: int, end: int) -> list[str]:
 @pytest.mark.slow
 def test_no_page_reads_more_the_longer_the_history_is(world: RequestCast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "SEARCHED_MAX", 100)
+    clock = world.server.clock
+    clock.skip((12 * 3_600_000 - clock.now_ms()) % 86_400_000 / 1000)  # to noon: all of it is of one day
     counter = StepCounter(monkeypatch)
     browser = sign_in(world.server, world.alice.organization)
     posts = insert_history(world, 0, FEW)

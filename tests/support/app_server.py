@@ -96,8 +96,12 @@ class MovableClock:
         self._ahead_ms, self._standing, self._held, self._monotonic_ahead = 0, None, None, 0.0
 
     def stop(self, at_ms: int | None = None) -> int:
-        """Wall time stands (at `at_ms`); the instant at which it does."""
+        """Time stands, with the wall clock at `at_ms`; the instant at which it does.
+
+        Monotonic time stands too: a wall clock that stands alone is one that is set back all the time.
+        """
         self._standing = self.now_ms() if at_ms is None else at_ms
+        self.hold()
         return self._standing
 
     def hold(self) -> None:

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -175,8 +175,9 @@ def format_fields(value: Json) -> list[str]:
 def _flatten(before: str, value: Json) -> Iterator[tuple[str, Any]]:
     """Yield the values that are neither objects nor lists of them, with their names."""
     for name, each in value.items():
-        if isinstance(each, list) and any(isinstance(entry, dict | list) for entry in each):
-            each = {str(number): entry for number, entry in enumerate(each, 1)}
+        entries = cast(Sequence[Any], each) if isinstance(each, list) else ()
+        if any(isinstance(entry, dict | list) for entry in entries):
+            each = {str(number): entry for number, entry in enumerate(entries, 1)}
         if isinstance(each, dict) and each:
             yield from _flatten(f"{before}{name}.", cast(Json, each))
         else:
@@ -188,7 +189,7 @@ def format_value(value: Any) -> str:
     if value is None or value == [] or value == {}:
         return "-"
     if isinstance(value, list):
-        return ", ".join(map(format_value, value))
+        return ", ".join(map(format_value, cast(Sequence[Any], value)))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | dict) else str(value)
 
 

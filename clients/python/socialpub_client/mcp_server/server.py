@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from mcp.server import Server, ServerRequestContext
@@ -304,10 +304,10 @@ def _find_request_id(inputs: Sequence[Any]) -> str | int | None:
     """Return the id of the request in an invalid line; None where it cannot be read."""
     for each in inputs:
         with contextlib.suppress(ValueError, RecursionError):
-            found = (
-                json.loads(each) if isinstance(each, str) else each
-            )  # Python reads a lone surrogate, the SDK does not
-            if isinstance(found, dict) and "method" in found and type(found.get("id")) in (str, int):
-                id_: str | int = found["id"]
+            # Python reads a lone surrogate, the SDK does not.
+            found = json.loads(each) if isinstance(each, str) else each
+            message: Json = cast(Json, found) if isinstance(found, dict) else {}
+            if "method" in message and type(message.get("id")) in (str, int):
+                id_: str | int = message["id"]
                 return id_
     return None
