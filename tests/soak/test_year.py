@@ -146,8 +146,7 @@ class Year:
 
     def _pass(self, seconds: float) -> None:
         assert wait_for(self._is_idle, 60)
-        self.server.lab.lab.clock.skip(seconds)  # type: ignore[attr-defined]
-        self.server.skip(seconds)
+        self.server.pass_time(seconds)
         self.server.lab.lab.calls.clear()
 
     def _is_idle(self) -> bool:

@@ -403,6 +403,12 @@ class AppServer:
         self.service.jobs.wakeup.wake()
         self.service.wake_deliveries([])
 
+    def pass_time(self, seconds: float) -> None:
+        """Time passes here and at the platforms, whose clock a test must move."""
+        assert isinstance(self.lab.lab.clock, MovableClock), "a lab whose clock a test moves"
+        self.lab.lab.clock.skip(seconds)
+        self.skip(seconds)
+
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:
         """While the block runs nobody waits for a time to come: once all posts that are being published only do that,
@@ -420,13 +426,10 @@ class AppServer:
             hurrying.result()
 
     def _hurry(self, over: threading.Event) -> None:
-        assert isinstance(self.lab.lab.clock, MovableClock), "a lab whose clock a test moves"
         while not over.wait(0.01):
             jobs, now = self.service.read(_publishing_jobs).result(), self.service.now_ms
             if jobs and all(epoch is None and at > now for at, epoch in jobs):
-                seconds = (min(at for at, _ in jobs) - now) / 1000
-                self.lab.lab.clock.skip(seconds)
-                self.skip(seconds)
+                self.pass_time((min(at for at, _ in jobs) - now) / 1000)
 
     # --- Furniture ---
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 
 class ConnectionServer:
-    """Hands each connection to `talk`, in a thread of its own; it is closed when `talk` returns or the client hangs up.
+    """Run `talk` on each connection in a thread, and close the connection when it returns.
 
-    `connections`: how many came so far.
+    `connections`: number of connections so far.
     """
 
     def __init__(self, talk: Callable[[socket.socket], None], host: str = "127.0.0.1", port: int = 0) -> None:

@@ -9,7 +9,7 @@ from socialpub.base.config import Settings
 from socialpub.platforms import PLATFORMS
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.schema.models import Intent, Post
-from tests.support.app_server import AppServer, MovableClock, Person, format_instant
+from tests.support.app_server import AppServer, Person, format_instant
 from tests.support.soak.soak_world import wait_for
 
 THREADED = tuple(name for name, platform in PLATFORMS.items() if platform.thread)
@@ -64,10 +64,7 @@ class ThreadServer(AppServer):
             return True
         jobs, now = self.jobs(), self.clock.now_ms()
         if jobs and all(job["epoch"] is None and job["visible_at"] > now for job in jobs):
-            seconds = (min(job["visible_at"] for job in jobs) - now) / 1000
-            assert isinstance(self.lab.lab.clock, MovableClock), "a lab whose clock a test moves"
-            self.lab.lab.clock.skip(seconds)
-            self.skip(seconds)
+            self.pass_time((min(job["visible_at"] for job in jobs) - now) / 1000)
         return False
 
     def chain(self, platform: str) -> list[tuple[str | None, str | None]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from socialpub_client import models
 from socialpub_client.drivers import AsyncDriver, SyncDriver
-from socialpub_client.engine import SYSTEM_RUNTIME, Answer, Engine, Runtime, read_list
-from socialpub_client.errors import SocialpubError
+from socialpub_client.engine import SYSTEM_RUNTIME, Answer, Engine, OnRetry, Runtime, read_list
 from socialpub_client.events import EventMethods
 from socialpub_client.messages import DEFAULT_TIMEOUT, AsyncTransport, Steps, Timeout, Transport
 from socialpub_client.operations import Asynchronous, Resource, Synchronous, operation
@@ -22,8 +21,6 @@ from socialpub_client.resources import (
     WebhookMethods,
 )
 from socialpub_client.servers import resolve_server
-
-OnRetry: TypeAlias = Callable[[SocialpubError, float], None]
 
 
 class Posts(PostMethods, Synchronous):

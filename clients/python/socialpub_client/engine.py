@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from socialpub_client import errors
@@ -76,6 +76,10 @@ class Answer:
         return self.headers.get("idempotency-replayed") == "true"
 
 
+OnRetry: TypeAlias = Callable[[errors.SocialpubError, float], None]
+"""Called before a further try, with the error of the last one and the seconds until the next."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """Settings of a client, and its calls as steps. The key is in no representation."""
@@ -88,7 +92,7 @@ class Engine:
     patience: float = 120.0
     runtime: Runtime = field(default=SYSTEM_RUNTIME, repr=False)
     allow_http: bool = False
-    on_retry: Callable[[errors.SocialpubError, float], None] | None = field(default=None, repr=False)
+    on_retry: OnRetry | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError for an address or key that cannot be used."""

@@ -136,7 +136,8 @@ class PeriodicTasks:
 
     def _by_right_clock(self, interval: IntervalSchedule) -> Callable[[datetime], bool]:
         """Postpone a notice while the clock is in doubt: each is sent once."""
-        return lambda now: not self._gate.reason and not self._gate.is_clock_doubtful and interval(now)
+        is_due = self._unless_paused(interval)
+        return lambda now: not self._gate.is_clock_doubtful and is_due(now)
 
 
 def _count_failure(task: Any, value: object, error: Exception | None) -> None:

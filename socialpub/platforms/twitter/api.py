@@ -143,7 +143,7 @@ def call(
 ) -> UpstreamResponse:
     """Call and return the 2xx response. Raises others by REPLIES.
 
-    `also`: what is special of the call; a name by itself, and after each name of the problem.
+    `also`: further name of the problem, such as "quoting"; rows may also have it after another one ("unseen/piece").
     """
     whole = {"Authorization": f"Bearer {up.tokens.access}"} | dict(headers or {})
     reply = up.http.request(method, f"{up.site.api_base}{path}", headers=whole, **sent)

@@ -1,6 +1,6 @@
 """Notifications as an outbox, one per cause and window of time."""
 
-from socialpub.store.queries.webhooks import select_of_scope
+from socialpub.store.queries.webhooks import bring_forward, select_delayed, select_of_scope, skip_downtime
 
 # The latest notification of a cause on a channel: further events may join it.
 FIND_NEWEST = """
@@ -42,17 +42,9 @@ FIND_NEXT_DUE_OF_CHANNEL = (
     "SELECT min(next_attempt_at) FROM notification WHERE channel = ? AND status = 'pending' AND next_attempt_at > ?"
 )
 
-# As of webhooks.
-FIND_DELAYED = """
-    SELECT id FROM notification_channel WHERE EXISTS (
-        SELECT 1 FROM notification
-        WHERE channel = notification_channel.id AND status = 'pending' AND next_attempt_at > ?
-    )
-"""
-BRING_FORWARD = """
-    UPDATE notification SET next_attempt_at = max(?1, next_attempt_at - ?2)
-    WHERE channel = ?3 AND status = 'pending' AND next_attempt_at > ?1
-"""
+FIND_DELAYED = select_delayed("notification_channel", "notification", "channel")
+BRING_FORWARD = bring_forward("notification", "channel")
+SKIP_DOWNTIME = skip_downtime("notification_channel")
 
 # The result of an attempt, also on the channel.
 RECORD_ATTEMPT = """
@@ -68,7 +60,6 @@ RECORD_FAILURE = """
         active = active AND coalesce(failing_since, ?2) > ?3
     WHERE id = ?4 RETURNING active
 """
-SKIP_DOWNTIME = "UPDATE notification_channel SET failing_since = min(?1, failing_since + ?2) WHERE failing_since <= ?1"
 
 # The pending notifications of a deleted channel are not sent any more.
 END_NOTIFICATIONS = """

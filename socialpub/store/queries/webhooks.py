@@ -69,17 +69,33 @@ FIND_NEXT_DUE_OF_ENDPOINT = """
     WHERE endpoint = ? AND status = 'pending' AND next_attempt_at > ?
 """
 
-# After the clock was set back: endpoints with deliveries that wait, and their times brought forward.
-FIND_DELAYED = """
-    SELECT id FROM webhook_endpoint WHERE EXISTS (
-        SELECT 1 FROM webhook_delivery
-        WHERE endpoint = webhook_endpoint.id AND status = 'pending' AND next_attempt_at > ?
-    )
-"""
-BRING_FORWARD = """
-    UPDATE webhook_delivery SET next_attempt_at = max(?1, next_attempt_at - ?2)
-    WHERE endpoint = ?3 AND status = 'pending' AND next_attempt_at > ?1
-"""
+
+def select_delayed(receivers: str, waiting: str, receiver: str) -> str:
+    """Build the query for receivers with deliveries due after a time. `receiver`: column."""
+    return f"""
+        SELECT id FROM {receivers} WHERE EXISTS (
+            SELECT 1 FROM {waiting}
+            WHERE {receiver} = {receivers}.id AND status = 'pending' AND next_attempt_at > ?
+        )
+    """
+
+
+def bring_forward(waiting: str, receiver: str) -> str:
+    """Build the statement that brings a receiver's deliveries forward."""
+    return f"""
+        UPDATE {waiting} SET next_attempt_at = max(?1, next_attempt_at - ?2)
+        WHERE {receiver} = ?3 AND status = 'pending' AND next_attempt_at > ?1
+    """
+
+
+def skip_downtime(receivers: str) -> str:
+    """Build the statement after which the time without a server does not count as failing."""
+    return f"UPDATE {receivers} SET failing_since = min(?1, failing_since + ?2) WHERE failing_since <= ?1"
+
+
+FIND_DELAYED = select_delayed("webhook_endpoint", "webhook_delivery", "endpoint")
+BRING_FORWARD = bring_forward("webhook_delivery", "endpoint")
+SKIP_DOWNTIME = skip_downtime("webhook_endpoint")
 
 FIND_ENDPOINT = """
     SELECT id, organization, url, secret, previous_secret, previous_until FROM webhook_endpoint
@@ -117,8 +133,6 @@ RECORD_FAILURE = """
     UPDATE webhook_endpoint SET last_failure_reason = ?1, failing_since = coalesce(failing_since, ?2)
     WHERE id = ?4 RETURNING failing_since <= ?3
 """
-# The time in which no server ran does not count as failing.
-SKIP_DOWNTIME = "UPDATE webhook_endpoint SET failing_since = min(?1, failing_since + ?2) WHERE failing_since <= ?1"
 # No row if it was disabled already.
 DISABLE_ENDPOINT = """
     UPDATE webhook_endpoint SET active = 0, last_failure_reason = ?1, updated_at = ?2

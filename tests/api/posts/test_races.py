@@ -13,7 +13,7 @@ import pytest
 
 from socialpub.domain.schemas.common import parse_instant
 from socialpub.store.schema.models import Post
-from tests.support.app_server import UNLIMITED, ApiClient, AppServer, MovableClock, Person, format_instant
+from tests.support.app_server import UNLIMITED, ApiClient, AppServer, Person, format_instant
 from tests.support.reporting import TIMED
 from tests.support.request_cast import RequestCast
 from tests.support.soak.soak_world import configured_count
@@ -48,10 +48,7 @@ def schedule(world: RequestCast, api: ApiClient, text: str, account: str, at_ms:
 
 def come_near(world: RequestCast, due: int) -> None:
     """It is one second before that time, here and at the platforms."""
-    clock, ahead = world.server.lab.lab.clock, (due - world.server.clock.now_ms()) / 1000 - 1
-    assert isinstance(clock, MovableClock), "a lab whose clock a test moves"
-    clock.skip(ahead)
-    world.server.skip(ahead)
+    world.server.pass_time((due - world.server.clock.now_ms()) / 1000 - 1)
 
 
 def accounts_of(person: Person) -> list[str]:
