@@ -5,22 +5,20 @@ from __future__ import annotations
 import html
 import io
 import re
-import subprocess
 from collections.abc import Callable
-from typing import IO
 
 import httpx
 import pytest
 from PIL import Image
 
 from socialpub import platforms
-from socialpub.domain.media import files, library, probe
+from socialpub.domain.media import files, library
 from socialpub.web.dashboard import media
 from tests.support.app_server import ApiClient, AppServer
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, XSS, follow_notice, send_form
 from tests.support.media_files import mp4, picture
-from tests.support.media_uploads import JPEG, stored_files, stored_media, wait_until
+from tests.support.media_uploads import BUSY, JPEG, busy_machine, stored_files, stored_media, wait_until
 from tests.support.post_drafts import new_draft
 from tests.support.request_cast import RequestCast
 
@@ -211,21 +209,12 @@ def test_a_file_without_a_thumbnail_has_a_drawing(world: RequestCast, browser: A
     assert browser.get("/static/picture.svg").headers["Content-Type"].startswith("image/svg+xml")
 
 
-@pytest.mark.parametrize("code", [None, -9], ids=["too slow", "killed"])
-def test_a_thumbnail_is_made_later_if_the_machine_was_busy(
-    world: RequestCast, browser: ApiClient, code: int | None
-) -> None:
+@pytest.mark.parametrize("how", BUSY)
+def test_a_thumbnail_is_made_later_if_the_machine_was_busy(world: RequestCast, browser: ApiClient, how: str) -> None:
     """A drawing was shown for ever after."""
-    made = stored_media(world.alice.api, picture(size=(640, 480 + (code or 0))))
+    made = stored_media(world.alice.api, picture(size=(640, 480 + BUSY.index(how))))
     path = f"/library/{made['id']}/thumbnail/320"
-
-    def busy(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
-        if code is None:
-            raise subprocess.TimeoutExpired(command, probe.WALL_SECONDS)
-        return b"", code
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(probe, "_run_process", busy)
+    with busy_machine(how):
         assert browser.get(path).headers["Location"] == "/static/picture.svg"
     answer = browser.get(path)
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "image/webp")

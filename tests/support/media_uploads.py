@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import errno
+import os
+import subprocess
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import IO, Any
 
 import httpx
+import pytest
 
+from socialpub.domain.media import probe
 from tests.support.app_server import (
     ApiClient,
     AppServer,
@@ -18,6 +24,24 @@ from tests.support.app_server import (
 from tests.support.media_files import picture
 
 JPEG = picture()
+BUSY = ("too slow", "killed", "not started")
+"""What happens to the process that reads a file while the machine has no time or memory for it."""
+
+
+@contextlib.contextmanager
+def busy_machine(how: str) -> Iterator[None]:
+    """For files that no test has read before: of those the tests know what the process says."""
+
+    def run(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
+        if how == "too slow":
+            raise subprocess.TimeoutExpired(command, probe.WALL_SECONDS)
+        if how == "not started":
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return b"", -9
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(probe, "_run_process", run)
+        yield
 
 
 def upload_media(

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class StorageError(Exception):
-    """Failed write; the post is resumed when its lease expires."""
+    """The disk or the processor failed a run; the post is resumed when its lease expires."""
 
 
 @dataclass

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from socialpub.base import image_formats
-from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey
+from socialpub.base.concurrency.fair_executor import BUSY_RETRY_SECONDS, FairExecutor, ShareKey
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.system import pyinstaller
 from socialpub.platforms.contract import DOCUMENT_TYPE, MediaFacts
@@ -41,6 +42,7 @@ _OLD_QUICKTIME = {b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"}
 # Only these variables: the server's environment may hold secrets.
 _ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
 _ENVIRONMENT |= pyinstaller.build_child_environment()
+_SHORT_OF_RESOURCES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 reader_pool = FairExecutor(max(2, os.cpu_count() or 2) + 1, "probing")
 
 
@@ -77,8 +79,8 @@ def _sniff_boxes(head: bytes) -> str | None:
 def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
     """Measure a file; None for an unsupported type. `owner`: organization whose share is used.
 
-    Takes about 0.1 s, at most 20 s. Raises ApiError `media.unreadable`, `media.pixels_max`, or `internal_error` if no
-    process can be started.
+    Takes about 0.1 s, at most 20 s. Raises ApiError `media.unreadable`, `media.pixels_max`; `http.busy` if the machine
+    is too busy to read it now; `internal_error` if there is no program to read it with.
     """
     with path.open("rb") as file:
         content_type = sniff(file.read(SNIFF_BYTES))
@@ -89,7 +91,8 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
     try:
         found = reader_pool.submit_for(ShareKey(owner=owner), _run_worker, path, content_type).result()
     except UnfinishedError as error:
-        found = _limit_error(str(error))
+        log.warning("media file %s could not be read now: %s", path.name, error)
+        raise rule_error("http.busy", retry_after=BUSY_RETRY_SECONDS) from error
     if "rule" in found:
         log.info(
             "media file %s is refused by rule %s: %s", path.name, found["rule"], found.get("error") or found["why"]
@@ -103,7 +106,8 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
 def make_thumbnails(path: Path, edges: Collection[int], owner: str) -> dict[int, bytes] | None:
     """Return WebP thumbnails by their longest edge in pixels; None if a file has none.
 
-    Takes about 0.2 s, at most 20 s. Raises ApiError `internal_error` if no process can be started, UnfinishedError.
+    Takes about 0.2 s, at most 20 s. Raises UnfinishedError, or ApiError `internal_error` if there is no program to read
+    the file with.
     """
     with path.open("rb") as file:
         content_type = sniff(file.read(SNIFF_BYTES))
@@ -125,12 +129,19 @@ def _run_worker(path: Path, content_type: str, *edges: int) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise UnfinishedError("it took too long") from None
     except OSError as error:
+        if error.errno in _SHORT_OF_RESOURCES:
+            raise UnfinishedError(f"its reader could not be started: {error}") from error
         log.error("the process that probes a media file could not be started; the request fails: %s", error)
         raise ApiError("internal_error") from error
     if code == -signal.SIGKILL:  # memory ran out, perhaps; too much CPU time is SIGXCPU
         raise UnfinishedError("its reader was killed")
     if code != 0:
-        return _limit_error(f"its reader ended with {code}")
+        return {
+            "rule": "media.unreadable",
+            "why": "It needs more time or memory than a file may.",
+            "advice": "Upload a smaller or simpler file.",
+            "error": f"its reader ended with {code}",
+        }
     return dict(json.loads(said))
 
 
@@ -153,8 +164,3 @@ def _run_process(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
             reader.kill()
             raise
     return said, reader.returncode
-
-
-def _limit_error(error: str) -> dict[str, Any]:
-    why, advice = "It needs more time or memory than a file may.", "Upload a smaller or simpler file."
-    return {"rule": "media.unreadable", "why": why, "advice": advice, "error": error}

@@ -166,7 +166,7 @@ class _PublishRun:
             log.warning("post %s was taken over by another run; this run ends", self.snapshot.claim.key)
         except StorageError as error:
             log.error(
-                "post %s: its state could not be stored; it is resumed when its lease expires: %s",
+                "post %s: this run cannot continue now; it is resumed when its lease expires: %s",
                 self.snapshot.claim.key,
                 error,
             )
@@ -209,19 +209,19 @@ class _PublishRun:
         except (LostClaimError, StorageError):
             raise
         except ApiError as error:
-            self._wait_for_storage(error)
+            self._wait_for_machine(error)
             self._handle_error(error)
         except Exception as error:  # noqa: BLE001 - a bug must not lose the post
             if isinstance(error, OSError) and error.filename:  # one of our files is unreadable
-                self._wait_for_storage(storage_errors.build_error(error))
+                self._wait_for_machine(storage_errors.build_error(error))
             log.exception(
                 "post %s: internal error while publishing; the attempt fails, or its send is looked up", self.post["id"]
             )
             self._handle_error(ApiError("internal_error"))
 
-    def _wait_for_storage(self, error: ApiError) -> None:
-        """Raise StorageError if a scheduled post can wait for its files; an immediate one fails."""
-        if error.rule == "storage.unavailable" and self.post["scheduled_at"] is not None:
+    def _wait_for_machine(self, error: ApiError) -> None:
+        """Raise StorageError if a scheduled post can wait; an immediate one fails."""
+        if error.rule in ("storage.unavailable", "http.busy") and self.post["scheduled_at"] is not None:
             raise StorageError(error.message) from error
 
     def _handle_error(self, error: ApiError) -> None:

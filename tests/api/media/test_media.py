@@ -35,7 +35,16 @@ from tests.support.app_server import (
     unchanged,
 )
 from tests.support.media_files import animation, gif, mp4, picture, png, webm
-from tests.support.media_uploads import JPEG, inline_post, stored_files, stored_media, upload_media, wait_until
+from tests.support.media_uploads import (
+    BUSY,
+    JPEG,
+    busy_machine,
+    inline_post,
+    stored_files,
+    stored_media,
+    upload_media,
+    wait_until,
+)
 from tests.support.post_drafts import new_draft, seen
 
 FIELDS = ("id url contentType sizeBytes sha256 kind width height durationMs profileId altText createdAt").split()
@@ -341,6 +350,22 @@ def test_refused_upload_is_answered_to_clients_that_send_it_all_first(server: Ap
 
 
 # --- Idempotency -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["upload", "inline"])
+@pytest.mark.parametrize("how", BUSY)
+def test_a_file_is_not_called_damaged_by_a_busy_machine(server: AppServer, alice: Person, how: str, way: str) -> None:
+    """It was `media.unreadable`, for good, with the advice to upload a smaller file."""
+    data = picture(size=(65 + BUSY.index(how), 48 if way == "upload" else 49))
+    with busy_machine(how), alice.api.expecting_failure():
+        answer = (
+            upload_media(alice.api, data, key="1") if way == "upload" else alice.api.publish(inline_post(alice, data))
+        )
+    assert (answer.status_code, error_of(answer)["rule"]) == (503, "http.busy")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert (stored_files(server), server.rows(Media), leased(server), server.rows(Post)) == ([], [], [], [])
+    answer = upload_media(alice.api, data, key="1") if way == "upload" else alice.api.publish(inline_post(alice, data))
+    assert answer.status_code == (201 if way == "upload" else 200)
 
 
 def test_the_same_upload_under_one_key_is_done_once(server: AppServer, alice: Person) -> None:

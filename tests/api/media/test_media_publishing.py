@@ -17,7 +17,7 @@ from socialpub.store.schema.models import Media
 from tests.support.app_server import AppServer, Person, format_instant, unchanged
 from tests.support.file_server import FileServer, publish_media, url_item
 from tests.support.media_files import animation, mp4, picture, png
-from tests.support.media_uploads import wait_until
+from tests.support.media_uploads import BUSY, busy_machine, wait_until
 from tests.support.odd_responses import ODD_RESPONSES, OddServer
 
 
@@ -203,8 +203,26 @@ def test_a_scheduled_post_waits_until_its_files_find_room(
     with monkeypatch.context() as full:
         full.setattr(files.shutil, "disk_usage", lambda folder: usage._replace(free=0))
         server.skip(61)
-        wait_until(lambda: any("its state could not be stored" in line for line in caplog.messages))
+        wait_until(lambda: any("this run cannot continue now" in line for line in caplog.messages))
     assert server.events(post)[-1][0] != "post.failed"
+    server.skip(61)  # the lease runs out
+    server.wait(post, "published")
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
+@pytest.mark.parametrize("how", BUSY)
+def test_a_scheduled_post_waits_while_the_machine_cannot_read_its_file(
+    server: AppServer, alice: Person, shelf: FileServer, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    """It was rejected for good, as if the file were damaged."""
+    item = url_item(shelf.put("/a.jpg", picture(size=(70 + BUSY.index(how), 48))))
+    at = format_instant(server.clock.now_ms() + 60_000)
+    body = {"targets": [{"accountId": alice.bluesky}], "text": "x", "media": [item], "scheduledAt": at}
+    post = alice.api.publish(body).json()["results"][0]["postId"]
+    with busy_machine(how):
+        server.skip(61)
+        wait_until(lambda: any("this run cannot continue now" in line for line in caplog.messages))
+    assert server.events(post)[-1][0] not in ("post.failed", "post.rejected")
     server.skip(61)  # the lease runs out
     server.wait(post, "published")
     assert len(server.lab.lab.ledger.posts()) == 1

@@ -133,7 +133,7 @@ def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pyte
     worker.write_text("import threading\nthreading.Event().wait()\n")
     monkeypatch.setattr(probe, "WORKER", worker)
     monkeypatch.setattr(probe, "WALL_SECONDS", 0.3)
-    assert refusal(tmp_path, picture()) == "media.unreadable"
+    assert refusal(tmp_path, picture()) == "http.busy"
 
 
 ATTACKS = [
