@@ -407,6 +407,25 @@ def test_backups_with_problems_displace_none_without(timed: AppServer, alice: Pe
     assert [name.endswith("Z-with-problems.zip") for name in bad] == [True] * 3
 
 
+def test_problems_of_the_newest_backup_are_known_after_a_restart(timed: AppServer, alice: Person) -> None:
+    upload_file(alice, 1)
+    (stored,) = timed.home.glob("media/??/*")
+    content = stored.read_bytes()
+    stored.unlink()
+    (bad,) = _made(timed)
+    assert "is missing" in timed.engine.periodic.backups.problem
+    timed.restart()
+    assert _made(timed) == [bad]
+    assert timed.engine.periodic.backups.problem == f"{bad} has problems: `socialpub verify` lists them."
+    stored.write_bytes(content)
+    timed.clock.skip(DAY)
+    assert len(_made(timed)) == 2
+    assert timed.engine.periodic.backups.problem == ""
+    timed.restart()
+    assert len(_made(timed)) == 2
+    assert timed.engine.periodic.backups.problem == ""
+
+
 def test_a_timed_backup_does_not_contain_the_master_key(timed: AppServer) -> None:
     """Whoever gets hold of the folder or the bucket cannot open the tokens that the backup contains."""
     key = (timed.home / "master.key").read_bytes().strip()

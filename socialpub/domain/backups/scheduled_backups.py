@@ -19,6 +19,7 @@ from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.backups.destinations import (
     FolderDestination,
     S3Destination,
+    StoredBackup,
     build_destinations,
     delete_old,
     format_name,
@@ -51,17 +52,15 @@ class ScheduledBackups:
     def run_due(self) -> None:
         """Make a backup if one is due. Raises RetryTask if it fails."""
         try:
-            if not self._is_due() and not self._is_upload_due():
-                return
-            self._run_all()
+            if self._is_due() or self._is_upload_due():
+                self._run_all()
+            self.problem = self._defects or self._describe_newest()
         except _BackupStoppedError:
             return
         except (BackupError, S3BucketError, ConfigError, StartError, OSError) as error:
             self.problem = os_errors.describe(error) or str(error)
             log.error("the backup failed and is retried in %d minutes: %s", BACKUP_RETRY_SECONDS // 60, self.problem)
             raise RetryTask from error
-        else:
-            self.problem = self._defects
 
     @property
     def _folder(self) -> FolderDestination | None:
@@ -72,16 +71,23 @@ class ScheduledBackups:
         if self._folder is None:
             return self._sent
         with contextlib.suppress(OSError):  # its disk is away: `problem` says so
-            return self._find_newest(self._folder)
+            return _get_time(self._find_newest(self._folder))
         return None
 
-    def _find_newest(self, destination: FolderDestination | S3Destination) -> int | None:
-        """Return when the newest backup was made; one of a clock that was ahead does not count."""
+    def _find_newest(self, destination: FolderDestination | S3Destination) -> StoredBackup | None:
+        """Return the newest backup; one of a clock that was ahead does not count."""
         now_ms = self._service.now_ms
-        return max((each.made for each in destination.list_backups() if each.made <= now_ms), default=None)
+        return next((each for each in destination.list_backups() if each.made <= now_ms), None)
+
+    def _describe_newest(self) -> str:
+        """Say whether the newest backup, also one made before the last start, has problems."""
+        newest = self._find_newest(self._folder) if self._folder else None
+        if newest is None or not newest.has_problems:
+            return ""
+        return f"{newest.name} has problems: `socialpub verify` lists them."
 
     def _is_due(self) -> bool:
-        return self._folder is not None and self._is_old(self._find_newest(self._folder))
+        return self._folder is not None and self._is_old(_get_time(self._find_newest(self._folder)))
 
     def _is_upload_due(self) -> bool:
         return bool(self._settings.s3_endpoint) and self._is_old(self._sent)
@@ -124,21 +130,21 @@ class ScheduledBackups:
 
     def _upload(self, destination: S3Destination) -> None:
         """Upload the newest backup of the folder, or a new one, unless the bucket has a recent one."""
-        self._sent = self._find_newest(destination)
+        self._sent = _get_time(self._find_newest(destination))
         if not self._is_upload_due():
             return
         with self._newest() as file:
             destination.bucket.put(
                 file, file.name, archive.count_bytes("sending", file.stat().st_size, self._check_stop)
             )
-        self._sent = self._find_newest(destination)
+        self._sent = _get_time(self._find_newest(destination))
         log.info("backup %s was uploaded", destination.format_address(file.name))
 
     @contextlib.contextmanager
     def _newest(self) -> Iterator[Path]:
         if self._folder:
-            now_ms = self._service.now_ms
-            newest = next(each for each in self._folder.list_backups() if each.made <= now_ms)
+            newest = self._find_newest(self._folder)
+            assert newest is not None, "the folder's backup is made first"
             yield self._folder.directory / newest.name
             return
         with create_folder(self._service.runtime.settings.data_dir, S3_PREFIX) as folder:
@@ -147,3 +153,7 @@ class ScheduledBackups:
     def _check_stop(self, what: str, done: int, total: int) -> None:
         if self._is_stopping():
             raise _BackupStoppedError
+
+
+def _get_time(backup: StoredBackup | None) -> int | None:
+    return backup.made if backup else None
