@@ -163,7 +163,7 @@ def test_the_whole_file_is_looked_through_before_anything_is_written(run: RunCom
     assert run_export(run) == []
     said = run("import", "posts.ndjson").err
     assert "posts.ndjson:2: The line is not JSON" in said
-    assert "posts.ndjson:4: There is no account of this name." in said
+    assert "posts.ndjson:4: There is no account called 'nobody'." in said
 
 
 def test_what_is_right_is_imported_where_that_is_asked_for(run: RunCommand, house: str, folder: Path) -> None:

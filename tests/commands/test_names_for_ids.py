@@ -52,7 +52,7 @@ def test_a_name_of_several_is_refused_with_all_of_them(ask: Ask, run: RunCommand
     error = refused(run, "org", "show", "ACME")
     assert (error["code"], error["message"]) == ("validation_failed", "2 organizations are called 'ACME'.")
     assert error["remediation"] == f"Name one by its id: {there[0]} (Acme), {there[1]} (acme)."
-    assert refused(run, "org", "show", "Acne")["message"] == "There is no organization of this name."
+    assert refused(run, "org", "show", "Acne")["message"] == "There is no organization called 'Acne'."
     assert ask("org", "show", there[1])["name"] == "acme"
 
 
@@ -155,7 +155,7 @@ def test_an_account_is_disconnected_once_somebody_agrees(ask: Ask, run: RunComma
     assert "No post is scheduled on it." in ended.err
     assert disconnected(folder) == [(made["id"], None)]
     assert audit_rows(folder)[-1] == ("command account_disconnect", made["id"])
-    assert refused(run, "account", "disconnect", "7", "--yes")["message"] == "There is no account of this name."
+    assert refused(run, "account", "disconnect", "7", "--yes")["message"] == "There is no account called '7'."
 
 
 @pytest.mark.parametrize("typed, gone", [("n", False), ("y", True)])

@@ -64,7 +64,8 @@ def test_each_row_is_shown_with_what_is_wrong_and_nothing_is_written(
         )
     assert page.status_code == 200
     assert states(page) == [READY, THERE, WRONG, WRONG, WRONG, READY]
-    for said in ("There is no account of this name.", "at most 300", "2 ready, 1 imported already, 3 with a problem"):
+    counts = "2 ready, 1 imported already, 3 with a problem"
+    for said in ("There is no account called 'nobody'.", "at most 300", counts):
         assert said in ParsedPage(page.text).text, said
     assert re.findall(r'<td data-label="Line">(\d+)</td>', page.text) == ["2", "3", "4", "5", "6", "7"]
     assert "<script>alert" not in page.text

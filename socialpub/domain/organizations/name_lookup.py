@@ -15,6 +15,7 @@ from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
 from socialpub.store.schema.models import Account, ApiKey, Profile, User, find_rows
 
 SHOWN_MAX = 10
+NAME_SHOWN_MAX = 80  # characters
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 T = TypeVar("T")
 NamedCandidate = tuple[T, str, Sequence[str | None]]
@@ -33,8 +34,8 @@ def find_one(what: str, named: str, candidates: Iterable[NamedCandidate[T]]) -> 
     if len(found) == 1:
         return found[0][0]
     if not found:
-        by = "with this id" if _ID.fullmatch(named) else "of this name"
-        raise ApiError("not_found", f"There is no {what} {by}.")
+        described = "with this id" if _ID.fullmatch(named) else f"called {named[:NAME_SHOWN_MAX]!r}"
+        raise ApiError("not_found", f"There is no {what} {described}.")
     matches = ", ".join(f"{one[1]} ({_format_names(one)})" for one in found[:SHOWN_MAX])
     more = f", and {len(found) - SHOWN_MAX} more" if len(found) > SHOWN_MAX else ""
     message = f"{len(found)} {what}s are called {named!r}."
