@@ -54,6 +54,7 @@ def build_app(service: AppContext, engine: BackgroundEngine) -> ServerApp:
     )
     app = ServerApp("socialpub", config=config, configure_logging=False, request_class=ServerRequest)
     ServerApp.unregister_app(app)  # the registry refuses a second application of the same name
+    app.ctx.service = service
     app.ctx.reference = OpenApiDocument(ROUTES, service)
     app.ctx.routes = ROUTES
     app.ctx.pages = {route.path: route for route in ROUTES if route.method == GET and route.guard == "page"}

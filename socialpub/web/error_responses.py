@@ -104,13 +104,12 @@ async def respond(service: AppContext, request: ServerRequest, error: BaseExcept
     """Return the response for an error: the JSON envelope, or a page for a browser."""
     shown = rule_error("http.request") if _is_unparsed(request, error) else to_api_error(request, error)
     request_body.limit_unread_body(request)
-    request_id = request.ctx.request_id or handler.choose_request_id(service, request)
-    request.ctx.request_id, request.ctx.error = request_id, shown
+    request.ctx.error = shown
     if shown.status >= 500 and not (isinstance(error, ApiError) or _is_storage_error(error)):
         path = access_log.get_loggable_path(request)
-        log.error("Request %s failed: %s %s", request_id, request.method, ascii(path), exc_info=error)
+        log.error("Request %s failed: %s %s", request.request_id, request.method, ascii(path), exc_info=error)
     trace_id = tracing.get_trace_id(request.ctx.span) or handler.find_trace_id(request)
-    body = build_envelope(_truncate(shown), service.base_url, request_id, trace_id)
+    body = build_envelope(_truncate(shown), service.base_url, request.request_id, trace_id)
     headers = dict(shown.headers)
     if shown.retry_after is not None:
         headers["Retry-After"] = str(shown.retry_after)

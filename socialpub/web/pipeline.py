@@ -271,14 +271,14 @@ class RequestPipeline:
 
     def _spend_failed_login(self, request: ServerRequest) -> None:
         limit = self.service.runtime.settings.limits.failed_logins
-        rate = self.windows.spend(f"login:{request_headers.find_client(self.service, request)}", limit)
+        rate = self.windows.spend(f"login:{request.client}", limit)
         if not rate.allowed:
             raise ApiError("rate_limited", "Too many failed authentications from this address.", retry_after=rate.reset)
 
     # --- Rate limit ---
 
     def _spend_rate(self, request: ServerRequest, route: Route, scope: Scope) -> None:
-        caller = scope.key or scope.user or request_headers.find_client(self.service, request)
+        caller = scope.key or scope.user or request.client
         limit = getattr(self.service.runtime.settings.limits, route.limit)
         rate = self.windows.spend(f"{caller}:{route.rate_window}", limit)
         request.ctx.rate = rate

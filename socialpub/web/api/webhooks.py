@@ -187,7 +187,7 @@ async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -
     scope = call.actor.scope
     to = await call.service.read(lambda: sample_events.load_target(scope, call.service, endpoint))
     threads = call.service.executors.delivering
-    tried = await threads.run(to.share, sample_events.send, call.service, to, type_, data, call.request_id)
+    tried = await threads.run(to.share, sample_events.send, call.service, to, type_, data, call.request.request_id)
     return bind(call.actor, sample_events.build_result, to, tried)
 
 

@@ -92,11 +92,10 @@ def _start_session(call: RequestContext, signed_in: NewSession, after: str) -> H
 
 
 async def _sign_in(call: RequestContext, email: str, form: dict[str, str]) -> NewSession | PendingSecondFactor:
-    address = request_headers.find_client(call.service, call.request)
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
     password, browser = form.get("password", ""), _browser(call, form)
     return await signin.start(
-        call.service, call.engine.throttle, email, password, address, device, call.audit_context, browser
+        call.service, call.engine.throttle, email, password, call.request.client, device, call.audit_context, browser
     )
 
 
@@ -157,10 +156,8 @@ def _seal_context(token: str) -> tuple[str, str, str]:
 
 def _browser(call: RequestContext, form: dict[str, str]) -> BrowserState:
     agent = call.request.headers.get("user-agent", "")
-    where = ascii(request_headers.find_client(call.service, call.request))[1:-1]
-    return BrowserState(
-        dashboard_session.find_zone(form.get("zone")), forms.read_saved(form.get("kept", "")), where, agent
-    )
+    zone, kept = dashboard_session.find_zone(form.get("zone")), forms.read_saved(form.get("kept", ""))
+    return BrowserState(zone, kept, call.request.client_line, agent)
 
 
 async def logout(call: RequestContext) -> HandlerResponse:

@@ -36,15 +36,14 @@ def write(service: AppContext, request: ServerRequest, status: int) -> None:
     ctx, clock = request.ctx, service.runtime.clock
     # `began` is None for a request that never arrived completely.
     seconds = 0.0 if ctx.began is None else clock.monotonic() - ctx.began
-    client = request_headers.find_loggable_client(service, request) or "an unknown address"
     values = (
-        ctx.request_id,
+        request.request_id,
         request.method,
         get_loggable_path(request),
         status,
         seconds * 1000,
         _describe_caller(ctx.scope),
-        client,
+        request.client_line or "an unknown address",
         _describe_error(request),
     )
     log.log(level, _LINE, *values, extra={"names": _NAMES})
@@ -57,10 +56,11 @@ def _end_span(request: ServerRequest, status: int) -> None:
     about: dict[str, tracing.AttributeValue] = {
         "http.request.method": request.method,
         "http.route": path,
-        "socialpub.request": ctx.request_id,
+        "socialpub.request": request.request_id,
         "socialpub.error": ctx.error.code if ctx.error else None,
     }
-    tracing.end_request(ctx.span, ctx.request_id, f"{request.method} {path}" if path else request.method, status, about)
+    name = f"{request.method} {path}" if path else request.method
+    tracing.end_request(ctx.span, request.request_id, name, status, about)
 
 
 def get_loggable_path(request: ServerRequest) -> str:

@@ -171,9 +171,8 @@ class RequestContext:
         """The data of this request for the audit log."""
         scope, request = self.scope, self.request
         verb = f"{request.method} {self.route.path}"
-        address = request_headers.find_loggable_client(self.service, request)
         return audit_log.AuditContext(
-            verb, scope.organization or None, scope.key, scope.user, address, request.ctx.request_id
+            verb, scope.organization or None, scope.key, scope.user, request.client_line, request.request_id
         )
 
     async def enter_checking(self) -> Permit:
@@ -189,10 +188,6 @@ class RequestContext:
         """Record that the client disconnected before its response was sent."""
         self.is_disconnected = True
         self.on_disconnect()
-
-    @property
-    def request_id(self) -> str:
-        return self.request.ctx.request_id
 
     @property
     def profile_scope(self) -> Scope:
@@ -273,7 +268,6 @@ class RequestState:
     """The state of a request outside its handler: Sanic's `request.ctx`."""
 
     bad_target = False
-    request_id = ""
     began: float | None = None
     route: Route | None = None
     scope: Scope | None = None
@@ -309,6 +303,27 @@ class ServerRequest(Request[Any, Any]):
     @staticmethod
     def make_context() -> RequestState:
         return RequestState()
+
+    @property
+    def _service(self) -> AppContext:
+        service: AppContext = self.app.ctx.service
+        return service
+
+    @cached_property
+    def request_id(self) -> str:
+        """The client's X-Request-Id if it is well-formed, else a new id."""
+        given, service = self.headers.get("x-request-id"), self._service
+        return given if given and _REQUEST_ID.fullmatch(given) else service.runtime.ids.prefixed("req_")
+
+    @cached_property
+    def client(self) -> str:
+        """The client's address, as rate limits count it."""
+        return request_headers.find_client(self._service, self)
+
+    @property
+    def client_line(self) -> str:
+        """The client's address as one line of ASCII, also if a proxy sent other bytes."""
+        return ascii(self.client)[1:-1]
 
 
 def _add_path(url: bytes) -> bytes:
@@ -387,12 +402,6 @@ def _is_list(annotation: Any) -> bool:
 
 def _parse_number(value: str) -> int | str:
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII) else value
-
-
-def choose_request_id(service: AppContext, request: ServerRequest) -> str:
-    """Return the client's X-Request-Id if it is well-formed, else a new id."""
-    given = request.headers.get("x-request-id")
-    return given if given and _REQUEST_ID.fullmatch(given) else service.runtime.ids.prefixed("req_")
 
 
 def find_trace_id(request: ServerRequest) -> str | None:

@@ -8,7 +8,7 @@ from socialpub.base.errors import rule_error
 from socialpub.base.observability import tracing
 from socialpub.domain.access import rate_limits
 from socialpub.domain.context.app_context import AppContext
-from socialpub.web.http import access_log, handler, request_headers
+from socialpub.web.http import access_log, request_headers
 from socialpub.web.http.handler import ServerRequest
 from socialpub.web.http.sanic_overrides import ServerResponse
 
@@ -35,13 +35,15 @@ class Middleware:
         self._encoded = {name: (name.encode(), value.encode()) for name, value in self._headers.items()}
 
     def on_request(self, request: ServerRequest) -> None:
-        """Set the request id and check the host. Raises ApiError `http.request` or `http.host`."""
+        """Start the request's time and trace, and check its host.
+
+        Raises ApiError `http.request` or `http.host`.
+        """
         if request.method == "NONE":
             return  # Sanic's placeholder for bytes that were no request
         ctx, runtime = request.ctx, self._service.runtime
-        ctx.request_id = handler.choose_request_id(self._service, request)
         ctx.began = runtime.clock.monotonic()
-        ctx.span = tracing.start_request(ctx.request_id, request.method, request.headers)
+        ctx.span = tracing.start_request(request.request_id, request.method, request.headers)
         if ctx.bad_target:
             raise rule_error("http.request")  # the request has a placeholder path, which must not be routed
         request_headers.check_host(self._service, request)
@@ -49,9 +51,7 @@ class Middleware:
     def on_response(self, request: ServerRequest, response: BaseHTTPResponse) -> None:
         """Add the headers that every response has, and write the access log line."""
         ctx, headers = request.ctx, response.headers
-        if not ctx.request_id:
-            ctx.request_id = handler.choose_request_id(self._service, request)
-        own = {"X-Request-Id": ctx.request_id, **self._rate_headers(request)}
+        own = {"X-Request-Id": request.request_id, **self._rate_headers(request)}
         if isinstance(response, ServerResponse):
             response.encoded = [(name.encode(), value.encode()) for name, value in own.items()]
             response.encoded += [pair for name, pair in self._encoded.items() if name not in headers]

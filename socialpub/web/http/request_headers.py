@@ -66,11 +66,6 @@ def find_client(service: AppContext, request: Request) -> str:
     return str(address if address.version == 4 else ipaddress.ip_network((address, 64), strict=False))
 
 
-def find_loggable_client(service: AppContext, request: Request) -> str:
-    """Return the client as one line of ASCII, also if a proxy sent other bytes."""
-    return ascii(find_client(service, request))[1:-1]
-
-
 def is_client_unnamed(service: AppContext, request: Request) -> bool:
     """Return whether the peer is a trusted proxy or this machine and sent no X-Forwarded-For."""
     peer = _peer_address(request)

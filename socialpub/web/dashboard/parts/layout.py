@@ -195,7 +195,7 @@ async def _record_proof(call: RequestContext) -> None:
 def _client_and_device(call: RequestContext) -> tuple[str, str | None]:
     """Return the client's address, and the device cookie if the browser has one."""
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
-    return request_headers.find_client(call.service, call.request), device
+    return call.request.client, device
 
 
 def require_form_error(error: ApiError) -> ApiError:
