@@ -100,6 +100,7 @@ class RequestPipeline:
             except BaseException:
                 call.close()
                 raise
+            self._running += 1  # before a task for it exists: `wait_until_idle` counts it
             if route.cancellable:
                 reply = await self._handle(call)
                 return (etags.add_etag(reply, call.request.headers) if route.has_etag else reply).response()
@@ -178,7 +179,7 @@ class RequestPipeline:
         return call.route.handler(call)
 
     async def _handle(self, call: RequestContext) -> HandlerResponse:
-        self._running += 1
+        """Run the handler, which the caller has counted."""
         try:
             return await self._call_handler(call)
         finally:
@@ -186,34 +187,14 @@ class RequestPipeline:
 
     async def _handle_in_task(self, call: RequestContext) -> HandlerResponse:
         """Run the handler in a task that continues if the client disconnects."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[HandlerResponse] = loop.create_future()
-        self._running += 1  # now, not when the task first runs: `wait_until_idle` counts it
-        task = loop.create_task(self._run_handler(call, done))
+        task = asyncio.get_running_loop().create_task(self._handle(call))
         try:
-            return await done
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
             call.disconnect()
             raise
         finally:
-            del task, done  # avoid a reference cycle: an error's traceback holds this frame
-
-    async def _run_handler(self, call: RequestContext, done: asyncio.Future[HandlerResponse]) -> None:
-        """Run the handler and set its result in `done`, unless the client has disconnected.
-
-        `done` is set here because awaiting the task itself takes one more round of the event loop.
-        """
-        try:
-            reply = await self._call_handler(call)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - raised in `_handle_in_task`
-            if not done.done():
-                done.set_exception(error)
-        else:
-            if not done.done():
-                done.set_result(reply)
-        finally:
-            del done  # as above
-            self._finish(call)
+            del task  # avoid a reference cycle: an error's traceback holds this frame
 
     def _finish(self, call: RequestContext) -> None:
         call.close()

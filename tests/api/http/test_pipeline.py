@@ -114,7 +114,7 @@ def test_what_writes_runs_in_a_task_that_goes_on_without_its_caller(alice: Perso
     alice.api.get("/healthz")
     tasks.clear()
     alice.api.delete(f"/v1/posts/{UNKNOWN_ID}")
-    assert [name for name in tasks if name.startswith("RequestPipeline.")] == ["RequestPipeline._run_handler"]
+    assert len([name for name in tasks if name.startswith("RequestPipeline.")]) == 1
 
 
 def test_only_reads_are_light() -> None:
