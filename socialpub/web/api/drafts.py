@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from socialpub.base.errors import rule_error
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access import actions, idempotency
 from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.access.actor import Actor
-from socialpub.domain.access.preconditions import ANY_TAG, LoadResource, compute_tag, require_tag
+from socialpub.domain.access.preconditions import ANY_TAG, LoadResource, compute_tag
 from socialpub.domain.media import library
 from socialpub.domain.posts import approval_links, draft_contents, drafts, inline_media
 from socialpub.domain.schemas import validation
@@ -27,7 +26,7 @@ from socialpub.domain.schemas.drafts import (
 )
 from socialpub.domain.schemas.posts import BatchBody
 from socialpub.web.api import posts as posts_api
-from socialpub.web.api.write_handlers import commit, commit_without_body
+from socialpub.web.api.write_handlers import commit, commit_after_lookup, commit_without_body, run_once
 from socialpub.web.http import etags, prefer_header
 from socialpub.web.http.handler import HandlerResponse, RequestContext, respond
 from socialpub.web.http.operation import Operation, SuccessResponse
@@ -125,42 +124,26 @@ CREATE = Operation(
 async def create(call: RequestContext) -> HandlerResponse:
     """POST /v1/drafts."""
 
-    async def build(files: contextlib.AsyncExitStack) -> BoundAction:
-        request = await call.parse_body(DraftRequest)
-        checked = await check_content(call.actor, request, call.inline_files, files)
-        return bind(call.actor, drafts.create, request.title, checked)
+    async def choose(request: DraftRequest) -> BoundAction:
+        checked = await check_content(call.actor, request, call.inline_files)
+        return _with_files(bind(call.actor, drafts.create, request.title, checked), checked)
 
-    return respond(await write_once(call, build))
-
-
-async def write_once(
-    call: RequestContext, build: Callable[[contextlib.AsyncExitStack], Awaitable[BoundAction]]
-) -> idempotency.StoredResponse:
-    """Run the action that `build` returns, once for the call's key, with its `If-Match`.
-
-    `build` stores files with the stack, which deletes them if the action fails.
-    """
-
-    async def run() -> idempotency.StoredResponse:
-        call.query(call.route.query)
-        expected = etags.parse_if_match(call) if call.route.if_match else None
-        async with contextlib.AsyncExitStack() as files:
-            action = await build(files)
-            return await actions.respond(require_tag(action, expected, _load_from(call)) if expected else action)
-
-    return await idempotency.run_once(call.service, call.key, run)
+    return await commit_after_lookup(call, DraftRequest, choose)
 
 
-async def check_content(
-    who: Actor, given: DraftContent, inline: library.InlineFiles, files: contextlib.AsyncExitStack
-) -> drafts.CheckedContent:
-    """Check a content and store its inline files, to be deleted by `files` if the write fails."""
+def _with_files(action: BoundAction, checked: drafts.CheckedContent) -> BoundAction:
+    """Return the action that writes a content, whose stored files are deleted if it fails."""
+    return replace(action, cleanup=library.delete_on_failure(action.who.service, checked.files.values()))
+
+
+async def check_content(who: Actor, given: DraftContent, inline: library.InlineFiles) -> drafts.CheckedContent:
+    """Check a content and store its inline files."""
     content = draft_contents.parse(who.scope, given, inline)
     hashes = {data for data, _ in draft_contents.list_inline(content)}
     named = {data: inline[data] for data in hashes}
     facts = await inline_media.store_files(who.service, who.scope.organization, named) if named else {}
-    await files.enter_async_context(library.delete_on_failure(who.service, facts.values()))
-    problems = await draft_contents.find_problems(who.service, who.scope, content, inline, facts)
+    async with library.delete_on_failure(who.service, facts.values()):
+        problems = await draft_contents.find_problems(who.service, who.scope, content, inline, facts)
     return drafts.CheckedContent(content, problems, facts)
 
 
@@ -180,16 +163,16 @@ CHANGE = Operation(
 
 async def change(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/drafts/{id}."""
+    draft = call.path_value("draft_id")
 
-    async def build(files: contextlib.AsyncExitStack) -> BoundAction:
-        request = await call.parse_body(DraftChange)
-        checked = None
-        if request.content is not None:
-            checked = await check_content(call.actor, request.content, call.inline_files, files)
+    async def choose(request: DraftChange) -> BoundAction:
         title = request.title or "" if "title" in request.model_fields_set else None
-        return bind(call.actor, drafts.change, call.path_value("draft_id"), title, checked)
+        if request.content is None:
+            return bind(call.actor, drafts.change, draft, title, None)
+        checked = await check_content(call.actor, request.content, call.inline_files)
+        return _with_files(bind(call.actor, drafts.change, draft, title, checked), checked)
 
-    return respond(await write_once(call, build))
+    return await commit_after_lookup(call, DraftChange, choose, _load_from(call))
 
 
 async def move(who: Actor, draft: str, from_ms: int, to_ms: int) -> bool:
@@ -201,9 +184,8 @@ async def move(who: Actor, draft: str, from_ms: int, to_ms: int) -> bool:
     if row["scheduled_at"] != from_ms:
         raise rule_error("draft.changed")
     content = drafts.load_content(row) | {"scheduledAt": format_iso(to_ms)}
-    async with contextlib.AsyncExitStack() as files:
-        checked = await check_content(who, validation.parse_object(DraftContent, content), {}, files)
-        moved = await actions.perform(who, drafts.move, draft, row["content"], checked)
+    checked = await check_content(who, validation.parse_object(DraftContent, content), {})
+    moved = await actions.perform(who, drafts.move, draft, row["content"], checked)
     return row["status"] == "approved" != moved["status"]
 
 
@@ -240,10 +222,11 @@ PROPOSE = Operation(
 async def propose(call: RequestContext) -> HandlerResponse:
     """POST /v1/drafts/{id}/propose."""
 
-    async def build(_: contextlib.AsyncExitStack) -> BoundAction:
+    async def build() -> BoundAction:
+        call.query(ProfileQuery)
         return await build_proposal(call.actor, call.path_value("draft_id"))
 
-    return respond(await write_once(call, build))
+    return await run_once(call, build, _load_from(call))
 
 
 async def build_proposal(who: Actor, draft: str) -> BoundAction:

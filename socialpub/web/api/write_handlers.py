@@ -29,7 +29,7 @@ async def commit(
     async def build() -> BoundAction:
         return choose(await call.parse_body(model))
 
-    return await _run_once(call, build, load)
+    return await run_once(call, build, load)
 
 
 async def commit_after_lookup(
@@ -43,7 +43,7 @@ async def commit_after_lookup(
     async def build() -> BoundAction:
         return await choose(await call.parse_body(model))
 
-    return await _run_once(call, build, load)
+    return await run_once(call, build, load)
 
 
 async def commit_without_body(
@@ -55,12 +55,14 @@ async def commit_without_body(
         call.query(call.route.query)
         return choose()
 
-    return await _run_once(call, build, load)
+    return await run_once(call, build, load)
 
 
-async def _run_once(
+async def run_once(
     call: RequestContext, build: Callable[[], Awaitable[BoundAction]], load: LoadResource | None
 ) -> HandlerResponse:
+    """Run the action that `build` returns, once for the request's Idempotency-Key, and return its response."""
+
     async def build_checked() -> BoundAction:
         if call.route.recent_password:
             await signin.check_reauthenticated(call.actor)

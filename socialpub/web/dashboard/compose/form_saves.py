@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import cast
-
-from typing_extensions import TypedDict
 
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions, idempotency
@@ -16,7 +13,6 @@ from socialpub.domain.posts import drafts, edits, post_log
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import DraftBody, DraftRequest
 from socialpub.domain.schemas.posts import PostEditRequest
-from socialpub.store.rows import DraftStatus
 from socialpub.web.api import drafts as drafts_api
 from socialpub.web.dashboard.compose.form_data import Form
 from socialpub.web.dashboard.compose.form_findings import explain_refusal
@@ -44,14 +40,6 @@ async def save_draft(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"/drafts/{saved['id']}", f"Draft saved. {was}".strip())
 
 
-class AutosavedDraft(TypedDict):
-    """Saved draft, for the script of the composer. `seen`: its ETag."""
-
-    id: str
-    seen: str
-    status: DraftStatus
-
-
 async def _autosave(call: RequestContext, given: Form) -> HandlerResponse:
     """Save the form for its script, once for `save_key`; return the draft's id, ETag and state."""
     fingerprint = idempotency.start_fingerprint("")
@@ -59,28 +47,23 @@ async def _autosave(call: RequestContext, given: Form) -> HandlerResponse:
     key = make_key(call, given.get("save_key", ""))
     call.key = idempotency.parse_key(call.scope, "POST", DRAFTS_PATH, key, fingerprint.hexdigest())
 
-    async def run() -> idempotency.StoredResponse:
-        async with contextlib.AsyncExitStack() as files:
-            return await actions.respond(await _build_save(call, given, files))
-
-    stored = await idempotency.run_once(call.service, call.key, run)
+    stored = await actions.respond_once(call.service, call.key, lambda: _build_save(call, given))
     saved: DraftBody = json.loads(stored.body)
-    state: AutosavedDraft = {"id": saved["id"], "seen": compute_tag(drafts.encode(saved)), "status": saved["status"]}
-    return HandlerResponse(state)
+    tag = compute_tag(drafts.encode(saved))
+    return HandlerResponse({"id": saved["id"], "seen": tag, "status": saved["status"]})
 
 
 async def save(call: RequestContext, given: Form) -> DraftBody:
     """Save the form as a draft. Raises 412 `http.if_match` if it was changed elsewhere."""
-    async with contextlib.AsyncExitStack() as files:
-        return cast(DraftBody, await actions.perform_bound(await _build_save(call, given, files)))
+    return cast(DraftBody, await actions.perform_bound(await _build_save(call, given)))
 
 
-async def _build_save(call: RequestContext, given: Form, files: contextlib.AsyncExitStack) -> actions.BoundAction:
+async def _build_save(call: RequestContext, given: Form) -> actions.BoundAction:
     """Return the action that saves the form: to its draft, or as a new one."""
     found = await read_rows(call, given)
     content = await build_request(call, given, found)
     request = validation.parse_object(DraftRequest, content)
-    checked = await drafts_api.check_content(call.actor, request, {}, files)
+    checked = await drafts_api.check_content(call.actor, request, {})
     if found.item is None:
         return actions.bind(call.actor, drafts.create, None, checked)
     draft = found.item.id
