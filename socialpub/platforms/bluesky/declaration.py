@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -20,7 +20,6 @@ from socialpub.platforms.contract import (
     Site,
     TextCounter,
     ThreadSupport,
-    derive_addresses,
 )
 from socialpub.platforms.kit.options import PlatformOptions
 from socialpub.platforms.kit.text import graphemes
@@ -32,6 +31,7 @@ HOSTS = ("service", "plc_directory", "video_service", "public_api")
 class BlueskySite(Site):
     """Hosts of Bluesky's network; the account's own server (PDS) is found through them."""
 
+    DERIVED_PATHS = dict.fromkeys(HOSTS, "")
     api_base: str = ""
     """An origin for those of the next four hosts that are not set; empty: none (for test servers)."""
     service: str = "https://bsky.social"
@@ -53,11 +53,6 @@ class BlueskySite(Site):
         ):
             raise ValueError("a host is http(s)://host[:port], without a path")
         return value.rstrip("/")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stand_in(cls, values: Any) -> Any:
-        return derive_addresses(values, **dict.fromkeys(HOSTS, ""))
 
 
 NO_REPLIES = "none"

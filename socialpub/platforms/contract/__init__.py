@@ -61,7 +61,7 @@ from socialpub.platforms.contract.upstream import (
     Site,
     Tokens,
     Upstream,
-    derive_addresses,
+    is_on_domain,
 )
 
 __all__ = [
@@ -126,8 +126,8 @@ __all__ = [
     "VersionProbe",
     "build_error",
     "classify",
-    "derive_addresses",
     "find_name",
+    "is_on_domain",
 ]
 
 

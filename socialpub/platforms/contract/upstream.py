@@ -6,9 +6,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.base.http import HttpClient
@@ -39,10 +40,23 @@ class Tokens:
             object.__setattr__(self, "private", {**self.private, "scopes": to_facts(self.private["scopes"])})
 
 
+def is_on_domain(url: str, domain: str) -> bool:
+    """Return whether an https URL is on a host of the domain."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" and f".{parts.hostname or ''}".endswith(f".{domain}")
+
+
 class Site(BaseModel):
-    """Common settings of `[platforms.NAME]`; platforms add their own in subclasses."""
+    """Common settings of `[platforms.NAME]`; platforms add their own in subclasses.
+
+    From an `api_base` that is not on `OWN_DOMAIN`, that of a test server, the addresses in `DERIVED_PATHS` are derived,
+    unless they are set.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # most platforms are not in the settings
+
+    OWN_DOMAIN: ClassVar[str] = ""
+    DERIVED_PATHS: ClassVar[Mapping[str, str]] = {}
 
     enabled: bool = True
     """Whether accounts can be connected and published to."""
@@ -59,6 +73,14 @@ class Site(BaseModel):
     api_version: str = ""
     """The pinned version of the platform's API."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _derive_addresses(cls, values: Any) -> Any:
+        base = str(values.get("api_base") or "") if isinstance(values, dict) else ""
+        if not base or (cls.OWN_DOMAIN and is_on_domain(base, cls.OWN_DOMAIN)):
+            return values
+        return {name: f"{base}{path}" for name, path in cls.DERIVED_PATHS.items()} | values
+
 
 class ScopedSite(Site):
     """Settings of a platform whose scopes differ between apps."""
@@ -72,17 +94,6 @@ class ConfiguredSite(ScopedSite):
 
     config_id: str = ""
     """The configuration to request instead of scopes."""
-
-
-def derive_addresses(values: Any, is_own: Callable[[str], bool] = lambda _: False, /, **paths: str) -> Any:
-    """Derive the other addresses in a platform's settings from an `api_base` not its own.
-
-    For test servers. Addresses that are set stay.
-    """
-    base = str(values.get("api_base") or "") if isinstance(values, dict) else ""
-    if not base or is_own(base):
-        return values
-    return {name: f"{base}{path}" for name, path in paths.items()} | values
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -23,7 +23,6 @@ from socialpub.platforms.contract import (
     Replies,
     Verdict,
     VersionProbe,
-    derive_addresses,
 )
 from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX, is_story, is_undatable
 from socialpub.platforms.kit.options import AbsoluteUrl, PlatformOptions
@@ -43,6 +42,11 @@ from socialpub.platforms.meta.graph import (
 class FacebookSite(MetaSite, ConfiguredSite):
     """Hosts of the Graph API, and properties of the app."""
 
+    DERIVED_PATHS = {
+        "authorize_url": "/v26.0/dialog/oauth",
+        "token_url": "/v26.0/oauth/access_token",
+        "upload_base": "",
+    }
     api_base: str = "https://graph.facebook.com"
     """The API's origin. A test server's replaces the next three addresses too, unless set."""
     authorize_url: str = "https://www.facebook.com/v26.0/dialog/oauth"
@@ -55,12 +59,6 @@ class FacebookSite(MetaSite, ConfiguredSite):
     """The configuration of Facebook Login for Business, requested instead of scopes; empty: scopes."""
     appsecret_proof: bool = True
     """Whether to send `appsecret_proof` (if `client_secret` is set); some apps require it."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stand_in(cls, values: Any) -> Any:
-        paths = {"authorize_url": "/v26.0/dialog/oauth", "token_url": "/v26.0/oauth/access_token", "upload_base": ""}
-        return derive_addresses(values, **paths)
 
 
 def _check_instant(value: str) -> str:

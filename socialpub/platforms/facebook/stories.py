@@ -14,7 +14,7 @@ from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Publ
 from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.facebook.resumable_upload import MISS_WAIT, build_auth_header, may_continue, parse_offset
 from socialpub.platforms.kit.api_errors import to_address, to_id, to_record, to_text
-from socialpub.platforms.kit.uploads import FileSlice, has_same_host, is_on_domain, whole_file
+from socialpub.platforms.kit.uploads import FileSlice, is_own_host, whole_file
 from socialpub.platforms.meta.graph import find_edge, has_next, list_data
 
 _LISTED = {"fields": "post_id,status,media_id,url", "limit": "100"}
@@ -87,14 +87,9 @@ def upload_video(up: Upstream, item: DraftMedia, saved: Json | None) -> str | Pe
 def _start(up: Upstream) -> StoryUpload:
     reply = GRAPH.call(up, "video", "POST", find_edge(up, "video_stories"), data={"upload_phase": "start"})
     state = StoryUpload(GRAPH.id_of(up, "video", reply, key="video_id"), to_address(reply.record().get("upload_url")))
-    if not _is_facebook_host(up, state.url):
+    if not is_own_host(state.url, "facebook.com", up.site.upload_base):
         raise GRAPH.build_unusable(up, "video", reply)
     return state
-
-
-def _is_facebook_host(up: Upstream, url: str) -> bool:
-    """Return whether the URL may get the token: Facebook's, or the host configured instead."""
-    return is_on_domain(url, "facebook.com") or has_same_host(url, up.site.upload_base)
 
 
 def _send_bytes(up: Upstream, state: StoryUpload, part: FileSlice) -> None:

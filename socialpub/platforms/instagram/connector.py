@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -33,7 +33,6 @@ from socialpub.platforms.contract import (
     Upstream,
     Verdict,
     VersionProbe,
-    derive_addresses,
 )
 from socialpub.platforms.instagram.rules import MEDIA, RULES, TEXT_MAX, USER_TAGS_MAX, is_reel, is_story
 from socialpub.platforms.kit.api_errors import to_text
@@ -68,6 +67,7 @@ __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "set
 class InstagramSite(MetaSite):
     """Hosts of the Instagram API, and the advised number of hashtags."""
 
+    DERIVED_PATHS = {"authorize_url": "/oauth/authorize", "token_url": "/oauth/access_token"}
     api_base: str = "https://graph.instagram.com"
     """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://www.instagram.com/oauth/authorize"
@@ -76,11 +76,6 @@ class InstagramSite(MetaSite):
     """The endpoint that issues access tokens."""
     hashtags_advised: int = Field(5, ge=0)
     """A caption with more hashtags gets a warning."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stand_in(cls, values: Any) -> Any:
-        return derive_addresses(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
 
 
 Username = Annotated[str, Field(pattern=r"^[A-Za-z0-9._]{1,30}$")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms.contract import DraftMedia
+from socialpub.platforms.contract import DraftMedia, is_on_domain
 
 _READ = 1 << 18
 
@@ -43,16 +43,13 @@ def is_progress_usable(error: ApiError) -> bool:
     return error.stale_token or error.outcome is Outcome.THROTTLED
 
 
-def is_on_domain(url: str, domain: str) -> bool:
-    """Return whether an https URL is on a host of the domain."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" and f".{parts.hostname or ''}".endswith(f".{domain}")
+def is_own_host(url: str, domain: str, configured: str) -> bool:
+    """Return whether an upload URL may get the token.
 
-
-def has_same_host(url: str, base: str) -> bool:
-    """Return whether two URLs have the same scheme, host and port."""
-    given, ours = urlsplit(url), urlsplit(base)
-    return (given.scheme, given.netloc) == (ours.scheme, ours.netloc)
+    It is on the platform's domain, or on the host that is configured instead.
+    """
+    given, ours = urlsplit(url), urlsplit(configured)
+    return is_on_domain(url, domain) or (given.scheme, given.netloc) == (ours.scheme, ours.netloc)
 
 
 def whole_file(item: DraftMedia) -> FileSlice:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -21,17 +21,17 @@ from socialpub.platforms.contract import (
     ScopedSite,
     Verdict,
     VersionProbe,
-    derive_addresses,
 )
 from socialpub.platforms.kit.options import OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
-from socialpub.platforms.kit.uploads import is_on_domain
 from socialpub.platforms.linkedin.rules import MEDIA, RULES, TEXT_MAX, has_document, text_length
 
 
 class LinkedinSite(ScopedSite):
     """Hosts of LinkedIn."""
 
+    OWN_DOMAIN = "linkedin.com"
+    DERIVED_PATHS = {"authorize_url": "/oauth/v2/authorization", "token_url": "/oauth/v2/accessToken"}
     api_base: str = "https://api.linkedin.com"
     """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://www.linkedin.com/oauth/v2/authorization"
@@ -41,17 +41,6 @@ class LinkedinSite(ScopedSite):
     scopes: str = ""
     """Scopes to request, separated by spaces, if the app has other products than the two available to everyone; for
     pages: r_basicprofile w_member_social w_organization_social r_organization_social rw_organization_admin."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stand_in(cls, values: Any) -> Any:
-        paths = {"authorize_url": "/oauth/v2/authorization", "token_url": "/oauth/v2/accessToken"}
-        return derive_addresses(values, is_linkedin, **paths)
-
-
-def is_linkedin(url: str) -> bool:
-    """Return whether a URL is LinkedIn's own."""
-    return is_on_domain(url, "linkedin.com")
 
 
 class LinkedinOptions(PlatformOptions):

@@ -13,7 +13,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.api_errors import find_status, to_id, to_record, to_records, to_text
-from socialpub.platforms.kit.uploads import FileSlice, has_same_host, is_progress_usable, whole_file
+from socialpub.platforms.kit.uploads import FileSlice, is_own_host, is_progress_usable, whole_file
 from socialpub.platforms.linkedin.api import (
     build_auth_header,
     build_error,
@@ -24,7 +24,6 @@ from socialpub.platforms.linkedin.api import (
     encode_urn,
     is_page,
 )
-from socialpub.platforms.linkedin.declaration import is_linkedin
 
 GRACE = 2.0  # for images and documents whose status the token may not read
 PROCESSING_SECONDS_MAX = 600.0
@@ -104,7 +103,8 @@ def _wait_after_error(state: LinkedinUploads, error: ApiError) -> Pending:
 def _whole(up: Upstream, item: DraftMedia) -> str:
     opened = _open_upload(up, f"{item.kind}s", {})
     urn, url = to_text(opened[item.kind]), to_text(opened.get("uploadUrl"))
-    _put(up, url, whole_file(item), build_auth_header(up) if _is_linkedin_host(up, url) else {})
+    is_own = is_own_host(url, up.site.OWN_DOMAIN, up.site.api_base)
+    _put(up, url, whole_file(item), build_auth_header(up) if is_own else {})
     return urn
 
 
@@ -171,11 +171,6 @@ def _put(up: Upstream, url: str, part: FileSlice, headers: dict[str, str]) -> Up
             error.outcome = Outcome.AMBIGUOUS
         raise error
     return reply
-
-
-def _is_linkedin_host(up: Upstream, url: str) -> bool:
-    """Return whether the URL may get the token: LinkedIn's, or the configured API's."""
-    return is_linkedin(url) or has_same_host(url, up.site.api_base)
 
 
 # --- Poll ----------------------------------------------------------------------------------------------------------

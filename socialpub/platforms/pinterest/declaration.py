@@ -23,12 +23,10 @@ from socialpub.platforms.contract import (
     Site,
     Verdict,
     VersionProbe,
-    derive_addresses,
 )
 from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
 from socialpub.platforms.kit.text import graphemes
-from socialpub.platforms.kit.uploads import is_on_domain
 from socialpub.platforms.pinterest.rules import MEDIA, RULES, TEXT_MAX
 
 SCOPES = ("user_accounts:read", "boards:read", "boards:write", "pins:read", "pins:write")
@@ -37,6 +35,8 @@ SCOPES = ("user_accounts:read", "boards:read", "boards:write", "pins:read", "pin
 class PinterestSite(Site):
     """Hosts of Pinterest; with Trial access `api_base` is https://api-sandbox.pinterest.com."""
 
+    OWN_DOMAIN = "pinterest.com"
+    DERIVED_PATHS = {"authorize_url": "/oauth/"}
     api_base: str = "https://api.pinterest.com"
     """The API's origin. It replaces the next two addresses too, unless set."""
     authorize_url: str = "https://www.pinterest.com/oauth/"
@@ -46,14 +46,10 @@ class PinterestSite(Site):
 
     @model_validator(mode="before")
     @classmethod
-    def _follow(cls, values: Any) -> Any:
-        """Derive addresses: the sandbox has own tokens but no consent page; a test server both."""
-        derived = derive_addresses(values, _is_pinterest, authorize_url="/oauth/")
-        return derive_addresses(derived, token_url="/v5/oauth/token")
-
-
-def _is_pinterest(origin: str) -> bool:
-    return is_on_domain(origin, "pinterest.com")
+    def _derive_token_url(cls, values: Any) -> Any:
+        """Derive it from the sandbox's `api_base` too, which has own tokens but no consent page."""
+        base = values.get("api_base") if isinstance(values, dict) else None
+        return {"token_url": f"{base}/v5/oauth/token"} | values if base else values
 
 
 class PinterestOptions(PlatformOptions):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import (
@@ -36,7 +36,6 @@ from socialpub.platforms.contract import (
     Upstream,
     Verdict,
     VersionProbe,
-    derive_addresses,
 )
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import to_record, to_text
@@ -67,17 +66,13 @@ __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "set
 class ThreadsSite(MetaSite):
     """Hosts of the Threads API."""
 
+    DERIVED_PATHS = {"authorize_url": "/oauth/authorize", "token_url": "/oauth/access_token"}
     api_base: str = "https://graph.threads.net"
     """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://threads.com/oauth/authorize"
     """The page where people authorize this server."""
     token_url: str = "https://graph.threads.net/oauth/access_token"
     """The endpoint that issues access tokens."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stand_in(cls, values: Any) -> Any:
-        return derive_addresses(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
 
 
 class ThreadsOptions(PlatformOptions):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -25,12 +25,10 @@ from socialpub.platforms.contract import (
     TextCounter,
     Verdict,
     VersionProbe,
-    derive_addresses,
 )
 from socialpub.platforms.kit.options import OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import utf16_units
-from socialpub.platforms.kit.uploads import is_on_domain
 from socialpub.platforms.tiktok.rules import MEDIA, RULES, TEXT_MAX
 
 _SETTINGS = (
@@ -47,6 +45,8 @@ PROFILE_SCOPE = "user.info.profile"
 class TiktokSite(Site):
     """Hosts of TikTok; disabled until TikTok has approved the app."""
 
+    OWN_DOMAIN = "tiktokapis.com"  # of its API; uploads use regional hosts
+    DERIVED_PATHS = {"authorize_url": "/v2/auth/authorize/", "token_url": "/v2/oauth/token/"}
     enabled: bool = False
     """Set this once TikTok has approved the app; until then accounts cannot be connected."""
     api_base: str = "https://open.tiktokapis.com"
@@ -57,17 +57,6 @@ class TiktokSite(Site):
     """The endpoint that issues access tokens."""
     verified_url_prefixes: tuple[str, ...] = ()
     """The URL prefixes verified with TikTok, from which it fetches photos; empty: not checked."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _follow(cls, values: Any) -> Any:
-        paths = {"authorize_url": "/v2/auth/authorize/", "token_url": "/v2/oauth/token/"}
-        return derive_addresses(values, is_tiktok, **paths)
-
-
-def is_tiktok(url: str) -> bool:
-    """Return whether a URL is on TikTok's API hosts (uploads use regional ones)."""
-    return is_on_domain(url, "tiktokapis.com")
 
 
 class TiktokOptions(PlatformOptions):

@@ -11,9 +11,8 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import DraftMedia, Pending, Upstream
 from socialpub.platforms.kit.api_errors import to_address, to_id
-from socialpub.platforms.kit.uploads import FileSlice, has_same_host, whole_file
+from socialpub.platforms.kit.uploads import FileSlice, is_own_host, whole_file
 from socialpub.platforms.tiktok.api import build_error, build_rule_error, build_unusable_error, data_of, send_request
-from socialpub.platforms.tiktok.declaration import is_tiktok
 
 WHOLE_MAX = 64_000_000  # TikTok does not say whether its MB are decimal; this satisfies both readings
 CHUNK = 10_000_000
@@ -56,7 +55,7 @@ def start(up: Upstream, item: DraftMedia, state: TiktokUpload, reply: UpstreamRe
     data = data_of(up, "video", reply)
     publish, url = to_id(data.get("publish_id")), to_address(data.get("upload_url"))
     size = whole_file(item).size
-    if not (publish and _is_tiktok_host(up, url)):
+    if not (publish and is_own_host(url, up.site.OWN_DOMAIN, up.site.api_base)):
         raise build_unusable_error(up, "video", reply)
     return TiktokUpload(publish, url, size, plan_chunks(size)[0], misses=state.misses, rebuilt=state.rebuilt)
 
@@ -69,11 +68,6 @@ def send_remaining(up: Upstream, item: DraftMedia, state: TiktokUpload) -> Tikto
             return found
         state = found
     return state
-
-
-def _is_tiktok_host(up: Upstream, url: str) -> bool:
-    """Return whether the URL is on TikTok's hosts, or the one configured instead."""
-    return is_tiktok(url) or has_same_host(url, up.site.api_base)
 
 
 # --- One chunk -------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,7 +20,6 @@ from socialpub.platforms.contract import (
     TextCounter,
     ThreadSupport,
     VersionProbe,
-    derive_addresses,
 )
 from socialpub.platforms.kit.options import DigitId, PlatformOptions
 from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
@@ -33,17 +32,13 @@ POST_ADDRESS = re.compile(r"https://(?:www\.)?(?:x|twitter)\.com/(?:i/web|\w{1,1
 class TwitterSite(Site):
     """Hosts of X."""
 
+    DERIVED_PATHS = {"authorize_url": "/i/oauth2/authorize", "token_url": "/2/oauth2/token"}
     api_base: str = "https://api.x.com"
     """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://x.com/i/oauth2/authorize"
     """The page where people authorize this server."""
     token_url: str = "https://api.x.com/2/oauth2/token"
     """The endpoint that issues access tokens."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _stand_in(cls, values: Any) -> Any:
-        return derive_addresses(values, authorize_url="/i/oauth2/authorize", token_url="/2/oauth2/token")
 
 
 class TwitterOptions(PlatformOptions):

@@ -33,7 +33,7 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.rule_catalog import WARNINGS
 from socialpub.platforms.tiktok import connector as tiktok
-from socialpub.platforms.tiktok.declaration import TiktokSite, is_tiktok
+from socialpub.platforms.tiktok.declaration import TiktokSite
 from socialpub.platforms.tiktok.upload import CHUNK, WHOLE_MAX, TiktokUpload, plan_chunks
 from tests.support.platforms.scripted_upstream import AUTH, LOST, NOW, UNREACHED, ExpectedCall, make_response
 from tests.support.platforms.tiktok_transport import API, FORM, StreamCountingTransport
@@ -546,4 +546,5 @@ def test_a_lab_stands_in_for_every_host_and_tiktok_is_off_at_first() -> None:
         "http://127.0.0.1:9/v2/oauth/token/",
     )
     assert (lab.enabled, TiktokSite().token_url) == (False, "https://open.tiktokapis.com/v2/oauth/token/")
-    assert not is_tiktok("https://tiktokapis.com.evil.example/")
+    other = TiktokSite(api_base="https://tiktokapis.com.evil.example")  # a host of its own, only named alike
+    assert other.token_url == "https://tiktokapis.com.evil.example/v2/oauth/token/"
