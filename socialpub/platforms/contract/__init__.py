@@ -3,6 +3,8 @@
 A platform is one module: `PLATFORM` (a frozen declaration), `REPLIES` (the table that classifies its responses) and a
 few functions. Modules satisfy `Connector` structurally; there is no base class. They know no database, clock, settings
 or HTTP server: an `Upstream` brings client, hosts, account and tokens; a `Draft` the frozen content.
+
+All names imported here are meant to be imported from here.
 """
 
 from __future__ import annotations
@@ -63,72 +65,6 @@ from socialpub.platforms.contract.upstream import (
     Upstream,
     is_on_domain,
 )
-
-__all__ = [
-    "DOCUMENT_TYPE",
-    "Absent",
-    "AccountIdentity",
-    "AppCheck",
-    "AppClient",
-    "AuthorizationRedirect",
-    "Board",
-    "CONTAINER",
-    "CallNotes",
-    "ConfiguredSite",
-    "Connector",
-    "ConnectorAccount",
-    "CredentialField",
-    "DeveloperConsole",
-    "Draft",
-    "DraftMedia",
-    "DraftWarning",
-    "Json",
-    "KEY",
-    "MediaFacts",
-    "MediaKind",
-    "MediaLimits",
-    "NO_BODY",
-    "NO_KEY",
-    "OAuthFlow",
-    "OfferedAccount",
-    "Pending",
-    "Platform",
-    "PostingCap",
-    "PreviousPiece",
-    "PublishWarning",
-    "Published",
-    "Ready",
-    "RefreshPolicy",
-    "Replies",
-    "Rule",
-    "RuleCheck",
-    "RuleContext",
-    "RuleInput",
-    "RuleViolation",
-    "ScopedSite",
-    "SendClass",
-    "SigningContext",
-    "Site",
-    "SupportsBoards",
-    "SupportsFirstComment",
-    "SupportsOAuth",
-    "SupportsPasswordLogin",
-    "SupportsPushedAuthorization",
-    "SupportsRevocation",
-    "TextCounter",
-    "TextUnit",
-    "ThreadSupport",
-    "Tokens",
-    "UNNAMED",
-    "Unknown",
-    "Upstream",
-    "Verdict",
-    "VersionProbe",
-    "build_error",
-    "classify",
-    "find_name",
-    "is_on_domain",
-]
 
 
 class Connector(Protocol):
