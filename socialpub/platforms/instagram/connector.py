@@ -10,8 +10,6 @@ from pydantic import Field
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
     CONTAINER,
-    NO_BODY,
-    UNNAMED,
     Absent,
     AccountIdentity,
     DeveloperConsole,
@@ -41,8 +39,8 @@ from socialpub.platforms.kit.rule_catalog import count_with, ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import (
+    CONTAINER_REPLIES,
     GONE,
-    LOST_CONTAINERS,
     ContainerFlow,
     ContainerPlan,
     Form,
@@ -56,7 +54,7 @@ from socialpub.platforms.meta.graph import (
     SUNSETS,
     GraphApi,
     MetaSite,
-    exchange,
+    exchange_for_long_lived,
     next_version,
     refresh_long_lived,
 )
@@ -216,9 +214,7 @@ _STATES = {
 
 REPLIES: Replies = {
     **SHARED,
-    **LOST_CONTAINERS,
-    # The container is checked for publication, and the post looked up in the account's list.
-    ("publish", 200, NO_BODY): UNNAMED,
+    **CONTAINER_REPLIES,
     **{key: row for suffix, names in _CONTENT.items() for key, row in build_verdicts(names, _rule(suffix)).items()},
     **build_verdicts(
         ("not_professional",),
@@ -243,14 +239,7 @@ REPLIES: Replies = {
 GRAPH = GraphApi(
     PLATFORM,
     REPLIES,
-    words={
-        "make": "accept the content",
-        "status": "report the progress of the content",
-        "publish": "publish the post",
-        "look": "show the post",
-        "settle": "list the posts",
-        "identify": "identify the account",
-    },
+    containers.STEPS,
     phrases={
         "not an instagram business": "not_professional",
         "not enough permissions to post": "no_permission",
@@ -365,12 +354,7 @@ def _child(item: DraftMedia) -> Form:
 
 def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the professional account of a login, with a token for 60 days."""
-    params = {
-        "grant_type": "ig_exchange_token",
-        "client_secret": up.site.client_secret,
-        "access_token": up.tokens.access,
-    }
-    tokens = exchange(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
+    tokens = exchange_for_long_lived(GRAPH, up, "ig_exchange_token", now_ms)
     fields = {"fields": "user_id,username,name,account_type"}
     reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params=fields)
     profile = reply.record()
@@ -391,5 +375,4 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
     """Refresh the token for 60 days; Instagram accepts tokens older than a day and not expired."""
-    params = {"grant_type": "ig_refresh_token", "access_token": up.tokens.access}
-    return refresh_long_lived(GRAPH, up, params, now_ms)
+    return refresh_long_lived(GRAPH, up, "ig_refresh_token", now_ms)

@@ -16,6 +16,8 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import (
+    NO_BODY,
+    UNNAMED,
     Absent,
     DraftMedia,
     Json,
@@ -39,8 +41,22 @@ REBUILDS_MAX = 1
 MISS_WAIT = 5.0
 QUOTA_WARNING_SHARE = 0.8  # of the quota: warn from here on
 GONE = Verdict(Outcome.NOT_SENT, "platform_unavailable", prepare_again=True)
-LOST_CONTAINERS: Replies = {("status", 400, "100"): GONE, ("status", 404, None): GONE}
-"""Rows of REPLIES for containers that do not exist, or not any more."""
+CONTAINER_REPLIES: Replies = {
+    # The container is checked for publication, and the post looked up in the account's list.
+    ("publish", 200, NO_BODY): UNNAMED,
+    # It does not exist, or not any more.
+    ("status", 400, "100"): GONE,
+    ("status", 404, None): GONE,
+}
+STEPS = {
+    "make": "accept the content",
+    "status": "report the progress of the content",
+    "publish": "publish the post",
+    "look": "show the post",
+    "settle": "list the posts",
+    "identify": "identify the account",
+}
+"""Verb of each step."""
 
 
 @dataclass(frozen=True)

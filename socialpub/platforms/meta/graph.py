@@ -365,8 +365,15 @@ def exchange(graph: GraphApi, up: Upstream, url: str, params: Mapping[str, str],
     return replace(found, refresh=found.access)
 
 
-def refresh_long_lived(graph: GraphApi, up: Upstream, params: Mapping[str, str], now_ms: int) -> Tokens:
+def exchange_for_long_lived(graph: GraphApi, up: Upstream, grant: str, now_ms: int) -> Tokens:
+    """Exchange the token of a login for one that lasts 60 days."""
+    params = {"grant_type": grant, "client_secret": up.site.client_secret, "access_token": up.tokens.access}
+    return exchange(graph, up, f"{up.site.api_base}/access_token", params, now_ms)
+
+
+def refresh_long_lived(graph: GraphApi, up: Upstream, grant: str, now_ms: int) -> Tokens:
     """Refresh a long-lived token. A refused one that still works is only too new."""
+    params = {"grant_type": grant, "access_token": up.tokens.access}
     try:
         return exchange(graph, up, f"{up.site.api_base}/refresh_access_token", params, now_ms)
     except ApiError as error:

@@ -11,8 +11,6 @@ from pydantic import Field
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import (
     CONTAINER,
-    NO_BODY,
-    UNNAMED,
     Absent,
     AccountIdentity,
     AppCheck,
@@ -43,8 +41,8 @@ from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, OptionText, Pl
 from socialpub.platforms.kit.rule_catalog import count_with
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import (
+    CONTAINER_REPLIES,
     GONE,
-    LOST_CONTAINERS,
     ContainerFlow,
     ContainerPlan,
     Form,
@@ -55,7 +53,7 @@ from socialpub.platforms.meta.graph import (
     SHARED,
     GraphApi,
     MetaSite,
-    exchange,
+    exchange_for_long_lived,
     refresh_long_lived,
 )
 from socialpub.platforms.threads.rules import MEDIA, RULES, TEXT_MAX, threads_length
@@ -137,9 +135,7 @@ _BROKEN = Verdict(Outcome.REJECTED, rule="threads.container.error")
 
 REPLIES: Replies = {
     **SHARED,
-    **LOST_CONTAINERS,
-    # The container is checked for publication, and the post looked up in the account's list.
-    ("publish", 200, NO_BODY): UNNAMED,
+    **CONTAINER_REPLIES,
     **build_verdicts(("4279013", "2207051", "368"), _RESTRICTED),
     # No code is documented for a used-up quota; Instagram's is assumed.
     **build_verdicts(("2207042",), Verdict(Outcome.REJECTED, rule="threads.account.daily_cap")),
@@ -157,14 +153,7 @@ REPLIES: Replies = {
 GRAPH = GraphApi(
     PLATFORM,
     REPLIES,
-    words={
-        "make": "accept the content",
-        "status": "report the progress of the content",
-        "publish": "publish the post",
-        "look": "show the post",
-        "settle": "list the posts",
-        "identify": "identify the account",
-    },
+    containers.STEPS,
     phrases={
         "threads_api__link_limit_exceeded": "link_limit",
         "at most 500 characters": "too_long",
@@ -272,12 +261,7 @@ def _container_form(item: DraftMedia) -> Form:
 
 def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the profile of a login, with a token for 60 days."""
-    params = {
-        "grant_type": "th_exchange_token",
-        "client_secret": up.site.client_secret,
-        "access_token": up.tokens.access,
-    }
-    tokens = exchange(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
+    tokens = exchange_for_long_lived(GRAPH, up, "th_exchange_token", now_ms)
     if granted := _read_scopes(up, tokens.access):
         oauth.require_scopes(PLATFORM, granted, up.site)
         tokens = replace(tokens, private={**tokens.private, "scopes": granted})
@@ -308,5 +292,4 @@ def _read_scopes(up: Upstream, token: str) -> list[str]:
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
     """Refresh the token for 60 days; Threads accepts tokens older than a day and not expired."""
-    params = {"grant_type": "th_refresh_token", "access_token": up.tokens.access}
-    return refresh_long_lived(GRAPH, up, params, now_ms)
+    return refresh_long_lived(GRAPH, up, "th_refresh_token", now_ms)
