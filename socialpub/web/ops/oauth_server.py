@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from socialpub.base import key_scopes
 from socialpub.base.errors import ApiError
+from socialpub.base.key_scopes import KeyScopeName
 from socialpub.domain.access import actions
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.identity import api_keys, oauth_grants
@@ -20,10 +23,45 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 USED_CODE = " with a used code"  # of the verb in the audit log
 
 
+class ServerMetadata(TypedDict):
+    """Metadata of this authorization server (RFC 8414)."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    registration_endpoint: str
+    scopes_supported: list[KeyScopeName]
+    response_types_supported: list[str]
+    response_modes_supported: list[str]
+    grant_types_supported: list[str]
+    token_endpoint_auth_methods_supported: list[str]
+    code_challenge_methods_supported: list[str]
+    authorization_response_iss_parameter_supported: bool
+    service_documentation: str
+
+
+class ResourceMetadata(TypedDict):
+    """Metadata of the MCP endpoint (RFC 9728)."""
+
+    resource: str
+    authorization_servers: list[str]
+    scopes_supported: list[KeyScopeName]
+    bearer_methods_supported: list[str]
+
+
+class Token(TypedDict):
+    """Answer to the exchange of a code (RFC 6749, 5.1)."""
+
+    access_token: str
+    token_type: str
+    expires_in: int
+    scope: str
+
+
 async def read_server(call: RequestContext) -> HandlerResponse:
-    """GET /.well-known/oauth-authorization-server: the server's metadata (RFC 8414)."""
+    """GET /.well-known/oauth-authorization-server."""
     base = call.service.base_url
-    metadata = {
+    metadata: ServerMetadata = {
         "issuer": base,
         "authorization_endpoint": f"{base}/oauth/authorize",
         "token_endpoint": f"{base}/oauth/token",
@@ -41,8 +79,8 @@ async def read_server(call: RequestContext) -> HandlerResponse:
 
 
 async def read_resource(call: RequestContext) -> HandlerResponse:
-    """GET /.well-known/oauth-protected-resource: the metadata of the MCP endpoint (RFC 9728)."""
-    metadata = {
+    """GET /.well-known/oauth-protected-resource."""
+    metadata: ResourceMetadata = {
         "resource": call.service.runtime.settings.mcp.url,
         "authorization_servers": [call.service.base_url],
         "scopes_supported": [*oauth_grants.DEFAULT_SCOPES],
@@ -79,8 +117,7 @@ async def exchange(call: RequestContext) -> HandlerResponse:
     return HandlerResponse(_build_token(call, key))
 
 
-def _build_token(call: RequestContext, key: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to the exchange of a code (RFC 6749, 5.1)."""
+def _build_token(call: RequestContext, key: Mapping[str, Any]) -> Token:
     seconds = (parse_instant(key["expiresAt"]) - call.service.now_ms) // 1000
     return {
         "access_token": key["key"],
