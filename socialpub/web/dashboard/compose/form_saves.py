@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import cast
 
+from typing_extensions import TypedDict
+
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions, idempotency
 from socialpub.domain.access.preconditions import compute_tag, require_tag
@@ -13,6 +15,7 @@ from socialpub.domain.posts import drafts, edits, post_log
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import DraftBody, DraftRequest
 from socialpub.domain.schemas.posts import PostEditRequest
+from socialpub.store.rows import DraftStatus
 from socialpub.web.api import drafts as drafts_api
 from socialpub.web.dashboard.compose.form_data import Form
 from socialpub.web.dashboard.compose.form_findings import explain_refusal
@@ -40,6 +43,14 @@ async def save_draft(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"/drafts/{saved['id']}", f"Draft saved. {was}".strip())
 
 
+class AutosavedDraft(TypedDict):
+    """Saved draft, for the script of the composer. `seen`: its ETag."""
+
+    id: str
+    seen: str
+    status: DraftStatus
+
+
 async def _autosave(call: RequestContext, given: Form) -> HandlerResponse:
     """Save the form for its script, once for `save_key`; return the draft's id, ETag and state."""
     fingerprint = idempotency.start_fingerprint("")
@@ -49,8 +60,8 @@ async def _autosave(call: RequestContext, given: Form) -> HandlerResponse:
 
     stored = await actions.respond_once(call.service, call.key, lambda: _build_save(call, given))
     saved: DraftBody = json.loads(stored.body)
-    tag = compute_tag(drafts.encode(saved))
-    return HandlerResponse({"id": saved["id"], "seen": tag, "status": saved["status"]})
+    state: AutosavedDraft = {"id": saved["id"], "seen": compute_tag(drafts.encode(saved)), "status": saved["status"]}
+    return HandlerResponse(state)
 
 
 async def save(call: RequestContext, given: Form) -> DraftBody:
