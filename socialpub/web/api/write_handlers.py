@@ -61,7 +61,7 @@ async def commit_without_body(
 async def run_once(
     call: RequestContext, build: Callable[[], Awaitable[BoundAction]], load: LoadResource | None
 ) -> HandlerResponse:
-    """Run the action that `build` returns, once for the request's Idempotency-Key, and return its response."""
+    """Run the action that `build` returns, once for the request's key; return its response."""
 
     async def build_checked() -> BoundAction:
         if call.route.recent_password:
