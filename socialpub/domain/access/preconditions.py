@@ -39,15 +39,20 @@ def compute_tag(resource: bytes) -> str:
 def require_tag(action: BoundAction, expected: Collection[str], load: LoadResource) -> BoundAction:
     """Require, in the action's transaction, that the resource has one of these ETags.
 
-    The action then raises 412 `http.if_match` with the current resource if it has none of them.
+    The action then raises as `check_tag`.
     """
 
     def run(tx: Tx) -> ActionResult:
-        found = load()
-        current = found if isinstance(found, Resource) else Resource(found)
-        if ANY_TAG not in expected and current.tag not in expected:
-            shown = json.loads(current.shown)
-            raise rule_error("http.if_match", platform_response=shown, headers={"ETag": current.tag})
+        check_tag(expected, load)
         return action.run(tx)
 
     return replace(action, run=run)
+
+
+def check_tag(expected: Collection[str], load: LoadResource) -> None:
+    """Raise 412 `http.if_match` with the current resource if it has none of these ETags."""
+    found = load()
+    current = found if isinstance(found, Resource) else Resource(found)
+    if ANY_TAG not in expected and current.tag not in expected:
+        shown = json.loads(current.shown)
+        raise rule_error("http.if_match", platform_response=shown, headers={"ETag": current.tag})

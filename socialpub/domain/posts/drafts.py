@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 from socialpub.base.errors import ApiError, rule_error
@@ -415,13 +415,13 @@ def _mark_published(tx: Tx, who: Actor, row: PostDraftRow, batch: str) -> None:
 class DraftPublication:
     """Publication of a draft: the request to accept, and its part of the transaction."""
 
-    def __init__(self, who: Actor, draft: str) -> None:
-        self._who, self._draft = who, draft
+    def __init__(self, who: Actor, draft: str, check_tag: Callable[[], None] = lambda: None) -> None:
+        self._who, self._draft, self._check_tag = who, draft, check_tag
         self._seen: PostDraftRow | None = None
 
     async def read_request(self) -> BatchRequest:
-        """Read the draft as a publish request. Raises ApiError `draft.status`, `draft.approval`."""
-        row = await self._who.service.read(lambda: find_open(self._who.scope, self._draft))
+        """Read the draft as a publish request. Raises as `check_tag`, and `draft.status`, `draft.approval`."""
+        row = await self._who.service.read(self._find_open)
         check_publishable(self._who.service, row)
         self._seen = row
         return validation.parse_value(BatchRequest, load_content(row))
@@ -443,10 +443,14 @@ class DraftPublication:
         _mark_published(tx, who, self._find_unchanged(), earlier.batch)
         return ActionResult(json.loads(earlier.body), earlier.status, batch=earlier.batch)
 
+    def _find_open(self) -> PostDraftRow:
+        self._check_tag()
+        return find_open(self._who.scope, self._draft)
+
     def _find_unchanged(self) -> PostDraftRow:
         """Load the draft. Raises ApiError `draft.status`, `draft.changed`."""
         assert self._seen is not None, "the request was made of it"
-        row = find_open(self._who.scope, self._seen["id"])
+        row = self._find_open()
         if row["content"] != self._seen["content"]:
             raise rule_error("draft.changed")
         return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from socialpub.base.errors import rule_error
@@ -9,7 +10,7 @@ from socialpub.base.runtime import format_iso
 from socialpub.domain.access import actions, idempotency
 from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.access.actor import Actor
-from socialpub.domain.access.preconditions import ANY_TAG, LoadResource, compute_tag
+from socialpub.domain.access.preconditions import ANY_TAG, LoadResource, check_tag, compute_tag
 from socialpub.domain.media import library
 from socialpub.domain.posts import approval_links, draft_contents, drafts, inline_media
 from socialpub.domain.schemas import validation
@@ -298,7 +299,7 @@ CREATE_LINK = Operation(
 async def create_link(call: RequestContext) -> HandlerResponse:
     """POST /v1/drafts/{id}/link."""
     draft = call.path_value("draft_id")
-    return await commit_without_body(call, lambda: bind(call.actor, approval_links.create, draft))
+    return await commit_without_body(call, lambda: bind(call.actor, approval_links.create, draft), _load_from(call))
 
 
 REVOKE_LINK = Operation(
@@ -314,7 +315,7 @@ REVOKE_LINK = Operation(
 async def revoke_link(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/drafts/{id}/link."""
     draft = call.path_value("draft_id")
-    return await commit_without_body(call, lambda: bind(call.actor, approval_links.revoke, draft))
+    return await commit_without_body(call, lambda: bind(call.actor, approval_links.revoke, draft), _load_from(call))
 
 
 # --- Publishing ------------------------------------------------------------------------------------------------------
@@ -348,14 +349,24 @@ async def publish(call: RequestContext) -> HandlerResponse:
     call.query(ProfileQuery)
     default = call.service.runtime.settings.publishing.immediate_wait
     wait = prefer_header.parse_wait(call.request.headers.getall("prefer", []), default)
-    answer = await publish_draft(call, call.path_value("draft_id"), wait.seconds)
+    answer = await publish_draft(call, call.path_value("draft_id"), wait.seconds, etags.parse_if_match(call))
     applied = {} if answer.replayed else wait.headers
     return respond(answer, Location=f"/v1/batches/{answer.batch}", **applied)
 
 
-async def publish_draft(call: RequestContext, draft: str, wait: float) -> idempotency.StoredResponse:
-    """Publish a draft as POST /v1/posts would. Return the response after at most `wait` s."""
-    publication = drafts.DraftPublication(call.actor, draft)
+async def publish_draft(
+    call: RequestContext, draft: str, wait: float, expected: Collection[str] | None = None
+) -> idempotency.StoredResponse:
+    """Publish a draft as POST /v1/posts would. Return the response after at most `wait` s.
+
+    `expected`: the ETags of which the draft must have one.
+    """
+
+    def check() -> None:
+        if expected is not None:
+            check_tag(expected, _load_from(call))
+
+    publication = drafts.DraftPublication(call.actor, draft, check)
 
     async def run() -> idempotency.StoredResponse:
         try:

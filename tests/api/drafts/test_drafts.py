@@ -102,6 +102,9 @@ def test_a_change_needs_the_tag_of_what_was_seen(world: RequestCast) -> None:
             lambda: api.post(f"{PATH}/{draft}/approve", headers=old),
             lambda: api.post(f"{PATH}/{draft}/propose", headers=old),
             lambda: api.post(f"{PATH}/{draft}/return", headers=old),
+            lambda: api.post(f"{PATH}/{draft}/publish", headers=old),
+            lambda: api.post(f"{PATH}/{draft}/link", headers=old),
+            lambda: api.delete(f"{PATH}/{draft}/link", headers=old),
             lambda: api.delete(f"{PATH}/{draft}", headers=old),
         ):
             answer = send()
@@ -109,6 +112,16 @@ def test_a_change_needs_the_tag_of_what_was_seen(world: RequestCast) -> None:
             assert error_of(answer)["platformResponse"] == read_draft(api, draft)
         anything = api.post(f"{PATH}/{draft}/approve", headers={"If-Match": "*"})
         assert (anything.status_code, error_of(anything)["rule"]) == (428, "http.if_match")
+
+
+def test_what_was_seen_is_published_once(world: RequestCast) -> None:
+    api = world.alice.api
+    draft = new_draft(api, **world.body())["id"]
+    headers = seen(api, draft) | {"Idempotency-Key": "once"}
+    answer = api.post(f"{PATH}/{draft}/publish", headers=headers)
+    assert (answer.status_code, answer.json()["status"]) == (200, "published")
+    again = api.post(f"{PATH}/{draft}/publish", headers=headers)
+    assert (again.content, again.headers["Idempotency-Replayed"]) == (answer.content, "true")
 
 
 # --- Scope ---------------------------------------------------------------------------------------------------------

@@ -293,6 +293,9 @@ def test_what_is_changed_by_its_etag_is_read_with_it() -> None:
     read = {path: DOCUMENT["paths"][path]["get"] for path in paths if "get" in DOCUMENT["paths"][path]}
     assert set(read) == {"/v1/posts/{id}", "/v1/batches/{id}", "/v1/drafts/{id}"}
     assert [path for path, told in read.items() if "ETag" not in told["responses"]["200"]["headers"]] == []
+    writes = [route for route in API_ROUTES if route.method != "GET"]
+    of_tagged = [route for route in writes if openapi.public_path(route.path).startswith(tuple(read))]
+    assert [schema_name(route) for route in of_tagged if not route.if_match] == []
 
 
 def test_an_unknown_parameter_is_a_documented_refusal_everywhere() -> None:
