@@ -43,7 +43,9 @@ QUERY_MAX = 100  # parameters
 Guard = Literal["key", "read", "session", "page", "open"]
 _UUID = re.compile(UUID_PATTERN)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_TRACEPARENT = re.compile(  # only a later version than 00 may have more than four parts
+    r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _BLANKS = " \t"
 _INDEXED = re.compile(r"(.+?)\[\d*\]")

@@ -166,6 +166,7 @@ TRACES = [
     (f"00-{TRACE}-{'0' * 16}-01", None),
     (f"00-{TRACE.upper()}-b7ad6b7169203331-01", None),
     (f"00-{TRACE}-b7ad6b7169203331", None),
+    (f"00-{TRACE}-b7ad6b7169203331-01-more", None),
     ("garbage", None),
     ("", None),
 ]
