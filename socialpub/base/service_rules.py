@@ -510,8 +510,8 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
     ServiceRule(
         "media.in_use",
         _VALIDATION_FAILED,
-        "A queued post uses this media.",
-        "Cancel or reschedule the post first.",
+        "A post that is not finished, or a draft, uses this media.",
+        "Take it out of the post or the draft, or cancel the post or delete the draft, first.",
         status=409,
     ),
     # Money, storage, publishing.

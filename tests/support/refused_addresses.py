@@ -100,7 +100,7 @@ REFUSED_SPELLINGS = {
     "https://[::1/": NO_URL,
     "https://::1/": NO_URL,
     "https://example.com:port/": NO_URL,
-    "https://example.com:-1/": "its port is reserved",
+    "https://example.com:-1/": NO_URL,
     "https://-example.com/": NO_NAME,
     "https://example..com/": NO_NAME,
     "https://.example.com/": NO_NAME,
@@ -125,6 +125,6 @@ REFUSED_SPELLINGS = {
     "https://example.com:80/": "its port is reserved",
     "https://example.com:442/": "its port is reserved",
     "https://example.com:1023/": "its port is reserved",
-    "https://example.com:65536/": "its port is reserved",
+    "https://example.com:65536/": NO_URL,
     "https://" + "a" * 70_000 + ".com/": NO_URL,
 }

@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -148,7 +149,8 @@ def check_url(url: str, *, allow_private: bool = False, named: AllowedHosts = NO
     try:
         # The parser of the HTTP client: two parsers could see two hosts in one URL.
         parts = httpx.URL(url)
-        host, port = parts.raw_host.decode("ascii"), parts.port
+        host = parts.raw_host.decode("ascii")
+        port = urlsplit(url).port  # what else reads the URL can read it too, and the port exists
     except (httpx.InvalidURL, ValueError):
         return "it is not a URL"
     if allow_private and parts.scheme in ("http", "https"):

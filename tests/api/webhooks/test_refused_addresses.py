@@ -7,6 +7,7 @@ import itertools
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ ADDRESSES = [f"https://{address}/" for address in PRIVATE4] + [
     f"https://[{address.replace('%', '%25')}]/" for address in PRIVATE6
 ]
 URLS = [*ADDRESSES, *REFUSED_SPELLINGS]
+ALLOWED = {"webhooks": {"allowed_hosts": ["example.com", "127.0.0.1"]}}
 
 
 @pytest.fixture
@@ -106,6 +108,20 @@ def test_none_of_the_table_is_called_by_a_sample(guarded: AppServer, alice: Pers
         told = alice.api.post(f"{ENDPOINTS}/{endpoint}/test", json={}).json()
         shown = (told["delivered"], told["status"], told["responseBody"], told["nonRetryable"], told["errorName"])
         assert shown == (False, None, None, True, "address"), url
+
+
+@pytest.mark.parametrize("url", ["https://example.com:99999/", "http://example.com:65536/", "http://＠@127.0.0.1/"])
+@pytest.mark.parametrize("setting", [{"security": {"allow_private_networks": True}}, ALLOWED])
+def test_what_is_no_url_is_refused_under_any_setting(
+    make_server: Callable[..., AppServer], setting: dict[str, Any], url: str
+) -> None:
+    server = make_server(**{"security": {"allow_private_networks": False}} | setting)
+    alice = server.connected_person("Alice")
+    refused = alice.api.post(ENDPOINTS, json={"url": url})
+    assert (refused.status_code, error_of(refused)["rule"]) == (400, "webhook.url.address")
+    media = [{"kind": "image", "url": url}]
+    refused = alice.api.publish({"targets": [{"accountId": alice.bluesky}], "text": "x", "media": media})
+    assert (refused.status_code, error_of(refused)["rule"]) == (400, "media.url.disallowed")
 
 
 # --- Names ---------------------------------------------------------------------------------------------------------

@@ -106,6 +106,15 @@ def test_any_text_gets_an_answer(text: str) -> None:
         assert found is None or found.startswith(("it ", "its "))
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.com:65536/", "https://example.com:99999/", "https://example.com:-1/", "https://＠@example.com/"],
+)
+def test_no_setting_accepts_a_url_that_another_parser_refuses(url: str) -> None:
+    named = ssrf.parse_allowed_hosts(["example.com"])
+    assert [ssrf.check_url(url, allow_private=True), ssrf.check_url(url, named=named)].count(None) == 0
+
+
 @pytest.mark.parametrize("spelling", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0", "127.0.0.1"])
 def test_name_that_resolves_to_loopback_is_refused(spelling: str) -> None:
     found = {str(entry[4][0]) for entry in socket.getaddrinfo(spelling, 443, type=socket.SOCK_STREAM)}
