@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from socialpub.base.json_codec import dumps
 from socialpub.base.runtime import DAY_MS
@@ -42,8 +42,11 @@ class ChannelSubscription(NamedTuple):
 
 
 def is_of_accounts(accounts: str | None, data: Mapping[str, object]) -> bool:
-    """Return whether an event is of one of the accounts (JSON; None: all), or of no account."""
-    return accounts is None or "accountId" not in data or data["accountId"] in json.loads(accounts)
+    """Return whether the accounts (JSON; None: all) include every account of the event, if any."""
+    if accounts is None:
+        return True
+    of_event = data.get("accountIds", [data["accountId"]] if "accountId" in data else [])
+    return set(json.loads(accounts)).issuperset(cast(list[str], of_event))
 
 
 class NotificationInput(NamedTuple):

@@ -28,6 +28,7 @@ def create(tx: Tx, who: Actor, draft: str) -> ActionResult:
     """
     drafts.check_can_approve(who.service, who.scope)
     row = drafts.find_open(who.scope, draft)
+    drafts.check_reach(who, row)
     token, ends = users.generate_link_token(who.service), who.service.now_ms + LINK_MS
     _set(tx, row["id"], crypto.digest(token), ends)
     link: ApprovalLink = {"url": f"{who.service.base_url}/approve/{token}", "expiresAt": format_iso(ends)}

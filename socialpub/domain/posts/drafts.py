@@ -335,6 +335,18 @@ def check_can_approve(service: AppContext, scope: Scope) -> None:
         raise ApiError("unauthorized", "Your role may not approve drafts.")
 
 
+def check_reach(who: Actor, row: PostDraftRow) -> None:
+    """Raise ApiError `not_found` if a target means an account that the key may not use."""
+    if who.scope.accounts is None:
+        return
+    try:
+        _, targets = draft_contents.resolve_targets(who.service, get_scope(row), load_content(row))
+    except ApiError:  # incomplete
+        return
+    if not all(who.scope.has_account(target.account["id"]) for target in targets):
+        raise ApiError("not_found", "An account of this draft is not in the scope of the key.")
+
+
 def propose(tx: Tx, who: Actor, draft: str, seen: str, problems: list[DraftProblem]) -> DraftBody:
     """Propose a draft for approval. Raises ApiError `draft.status` if approved or published.
 
@@ -356,6 +368,7 @@ def approve(tx: Tx, who: Actor, draft: str, seen: str | None = None) -> DraftBod
     """
     check_can_approve(who.service, who.scope)
     row = find_open(who.scope, draft)
+    check_reach(who, row)
     try:
         digest = draft_contents.resolve_digest(who.service, get_scope(row), load_content(row))
     except ApiError as error:
@@ -382,7 +395,8 @@ def _announce(
     """Emit the event of a decision; return the draft."""
     body = load_body(who.scope, draft)
     profile = body["content"].get("profileId")
-    data = {"id": draft, "profileId": profile, "title": body["title"], "by": body["updatedBy"]}
+    named = list(dict.fromkeys(_list_accounts(body["content"])))
+    data = {"id": draft, "profileId": profile, "accountIds": named, "title": body["title"], "by": body["updatedBy"]}
     events.emit(
         who.service,
         tx,
@@ -420,7 +434,10 @@ class DraftPublication:
         self._seen: PostDraftRow | None = None
 
     async def read_request(self) -> BatchRequest:
-        """Read the draft as a publish request. Raises as `check_tag`, and `draft.status`, `draft.approval`."""
+        """Read the draft as a publish request.
+
+        Raises ApiError as `check_tag`, `draft.status`, `draft.approval`.
+        """
         row = await self._who.service.read(self._find_open)
         check_publishable(self._who.service, row)
         self._seen = row

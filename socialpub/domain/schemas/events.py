@@ -127,6 +127,8 @@ class DraftEvent(TypedDict):
     id: str
     """The draft's id."""
     profileId: str | None
+    accountIds: NotRequired[list[str]]
+    """The accounts that the draft names. A key that is limited to accounts sees the event if it may use all of them."""
     title: str | None
     by: DraftAuthor
     """The author of the decision."""

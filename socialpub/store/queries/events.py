@@ -98,9 +98,11 @@ FIND_PAGE_REACH = f"""
 
 
 def _select_of_accounts(accounts: str) -> str:
-    """Return the condition that an event is of an account in a JSON list, or of none."""
+    """Return the condition that a JSON list has every account of an event, if any."""
     account = f"coalesce({select_column('post', 'account')}, event.data ->> 'accountId')"
-    return f"({accounts} IS NULL OR {account} IS NULL OR {account} IN (SELECT value FROM json_each({accounts})))"
+    listed = f"(SELECT value FROM json_each({accounts}))"
+    of_draft = f"SELECT 1 FROM json_each(event.data, '$.accountIds') AS named WHERE named.value NOT IN {listed}"
+    return f"({accounts} IS NULL OR ({account} IS NULL OR {account} IN {listed}) AND NOT EXISTS ({of_draft}))"
 
 
 # Optionally of one profile, of the types (numbers) in a JSON list ([] means all), and of accounts.

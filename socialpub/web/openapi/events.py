@@ -91,7 +91,13 @@ _ERROR: ErrorBody = {
     "remediation": "Try again later.",
     "docUrl": f"{BASE}/docs/errors/platform_unavailable",
 }
-_DRAFT_EVENT: Json = {"id": DRAFT_ID, "profileId": None, "title": "Opening hours", "by": DRAFT_AUTHOR}
+_DRAFT_EVENT: Json = {
+    "id": DRAFT_ID,
+    "profileId": None,
+    "accountIds": [ACCOUNT_ID],
+    "title": "Opening hours",
+    "by": DRAFT_AUTHOR,
+}
 _TOKEN_EVENT: Json = {
     "accountId": ACCOUNT_ID,
     "platform": PLATFORM,

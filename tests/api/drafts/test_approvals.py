@@ -453,6 +453,7 @@ def test_each_decision_is_an_event(world: RequestCast) -> None:
     common = {
         "id": draft,
         "profileId": world.bob.profile,
+        "accountIds": [world.bob.bluesky],
         "title": "Hours",
         "by": {"type": "key", "id": world.bob.key_id, "name": "Bob"},
     }

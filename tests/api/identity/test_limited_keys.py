@@ -13,6 +13,7 @@ from socialpub.web.pipeline import RequestPipeline
 from tests.support.app_server import UNKNOWN_ID, AppServer, Person, error_of, format_instant, unchanged
 from tests.support.chat_servers import CHANNELS, add_channel
 from tests.support.connect_flow import sign_in
+from tests.support.post_drafts import approve_draft, new_draft
 from tests.support.request_cast import RequestCast
 from tests.support.soak.soak_world import wait_for
 from tests.support.webhook_endpoints import DELIVERIES, ENDPOINTS, list_deliveries, register_endpoint
@@ -337,6 +338,43 @@ def test_endpoints_of_a_limited_key_get_the_events_of_its_accounts(
         assert "the whole organization, only 1 account<" in browser.get(path).text, path
     wider = server.limited(alice, accounts=[alice.bluesky, second])
     assert ids(wider, ENDPOINTS) == {own["id"]}  # its list contains the endpoint's
+
+
+def test_draft_events_are_seen_by_keys_for_all_its_accounts(
+    alice: Person, listed: Person, second: str, sink: WebhookReceiver
+) -> None:
+    register_endpoint(listed, f"{sink.url}/own")
+    add_channel(listed, {"kind": "slack", "url": f"{sink.url}/channel"}, events=["draft.proposed"])
+    accounts = ([second], [alice.bluesky, second], [], [alice.bluesky])
+    drafts = [new_draft(alice.api, targets=[{"accountId": account} for account in named])["id"] for named in accounts]
+    for draft in drafts:
+        assert alice.api.post(f"/v1/drafts/{draft}/propose").is_success
+    seen = listed.api.get("/v1/events").json()["data"]
+    assert [event["data"]["id"] for event in seen] == drafts[2:] == [d for d in drafts if can_read(listed, d)]
+    for event in alice.api.get("/v1/events").json()["data"]:
+        answer = listed.api.get("/v1/events", params={"cursor": event["id"]})
+        assert answer.is_success == (event in seen)
+    assert wait_for(lambda: len([call for call in sink.got if call.path.endswith("/own")]) >= 2, 30)
+    delivered = [call.event for call in sink.got if call.path.endswith("/own")]
+    assert sorted(delivered, key=lambda event: event["id"]) == seen
+    assert len(listed.api.get("/v1/notifications").json()["data"]) == 2
+
+
+def test_no_draft_is_approved_or_shared_for_other_accounts(alice: Person, listed: Person, second: str) -> None:
+    draft = new_draft(alice.api, text="x", targets=[{"platform": "instagram"}])["id"]
+    path = f"/v1/drafts/{draft}"
+    tag = listed.api.get(path).headers["ETag"]  # its target is not resolved for a reader
+    for answer in (listed.api.post(f"{path}/approve", headers={"If-Match": tag}), listed.api.post(f"{path}/link")):
+        assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
+        assert second not in answer.text
+    approve_draft(alice.api, draft)
+    mine = new_draft(alice.api, text="x", targets=[{"platform": "bluesky"}])["id"]
+    approve_draft(listed.api, mine)
+    assert listed.api.post(f"/v1/drafts/{mine}/link").is_success
+
+
+def can_read(person: Person, draft: str) -> bool:
+    return person.api.get(f"/v1/drafts/{draft}").status_code == 200
 
 
 def test_events_of_no_account_are_seen_by_every_key(server: AppServer, alice: Person, listed: Person) -> None:
