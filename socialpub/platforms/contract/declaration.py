@@ -242,12 +242,6 @@ class Platform:
         """True if a rule needs the number of recent posts."""
         return any(rule.needs_recent_posts for rule in self.rules)
 
-    @cached_property
-    def checks(self) -> Mapping[str, tuple[Rule, ...]]:
-        """Rules with a check by stage, in order."""
-        stages = {rule.stage for rule in self.rules}
-        return {stage: tuple(row for row in self.rules if row.check and row.stage == stage) for stage in stages}
-
     def find_length_rule(self, name: str) -> Rule | None:
         """Find the rule on the length of `text`, `first_comment`, `media.alt_text` or an option."""
         if name not in self._length_rules:

@@ -70,7 +70,6 @@ class Rule:
     severity: Literal["error", "warning"] = "error"
     needs_recent_posts: bool = False  # the check needs `RuleContext.recent_posts`
     code: str = ""  # of the error; default: preflight_failed for cheap and deep, otherwise platform_rejected
-    checked: str = "2026-11-20"
 
     def __post_init__(self) -> None:
         default = "preflight_failed" if self.stage in ("cheap", "deep") else "platform_rejected"

@@ -1,8 +1,7 @@
 """Checks that need neither bytes nor network: texts, options, media kinds.
 
 Each function is a check or makes one. A check reads its limit from the rule (`rule.limit`), so that a limit is written
-once. All run for each target of each post, and most targets have no media and break no rule: for those the checks
-return at once and create no generator.
+once.
 """
 
 from __future__ import annotations
@@ -44,16 +43,11 @@ def first_comment(subject: RuleInput) -> Iterable[CheckedValue[str]]:
 def alt_texts(*kinds: MediaKind) -> TextSelector:
     """Select the alt texts of items of these kinds."""
 
-    def pick(subject: RuleInput) -> Iterable[CheckedValue[str]]:
-        if not subject.draft.items:
-            return ()
-        return [
-            CheckedValue(item.alt_text, media_name(index), index)
-            for index, item in enumerate(subject.draft.items)
-            if item.alt_text and item.kind in kinds
-        ]
-
-    return pick
+    return lambda subject: [
+        CheckedValue(item.alt_text, media_name(index), index)
+        for index, item in enumerate(subject.draft.items)
+        if item.alt_text and item.kind in kinds
+    ]
 
 
 def option(name: str, when: InputCondition = lambda _: True) -> TextSelector:
@@ -70,8 +64,7 @@ def media_name(index: int) -> str:
 
 
 def count_media(subject: RuleInput, kind: MediaKind) -> int:
-    items = subject.draft.items
-    return sum([item.kind == kind for item in items]) if items else 0
+    return sum(item.kind == kind for item in subject.draft.items)
 
 
 def has_media(subject: RuleInput) -> bool:
@@ -110,20 +103,14 @@ def at_most(
     `strict`: stricter reading of an undocumented unit, which only warns (`text_may_exceed_limit`).
     """
 
-    def check(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
-        pieces = texts(subject)
-        return _too_long(pieces, limit(subject) if limit else limit_number(rule)) if pieces else ()
-
-    def _too_long(pieces: Iterable[CheckedValue[str]], most: int) -> list[RuleViolation]:
-        hits = []
-        for piece in pieces:
-            found = measure(piece.value)
+    def check(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
+        for piece in texts(subject):
+            most, found = limit(subject) if limit else limit_number(rule), measure(piece.value)
             if found > most:
-                hits.append(RuleViolation(f"{piece.name} has {found:,}.", piece.item))
+                yield RuleViolation(f"{piece.name} has {found:,}.", piece.item)
             elif strict and (found := strict(piece.value)) > most:
                 sentence = f"{piece.name} then has {found:,} of {most:,}."
-                hits.append(RuleViolation(sentence, piece.item, "text_may_exceed_limit"))
-        return hits
+                yield RuleViolation(sentence, piece.item, "text_may_exceed_limit")
 
     return check
 
@@ -192,10 +179,7 @@ def media_count(
 ) -> RuleCheck:
     """Limit the number `of` media (or as `images` says), and that of videos."""
 
-    def check(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
-        return _too_many(rule, subject) if subject.draft.items else ()
-
-    def _too_many(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
+    def check(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
         most = images(subject) if images else limit_number(rule)
         found = len(subject.draft.items) if of == "media item" else count_media(subject, of)
         if found > most:
@@ -216,12 +200,8 @@ def is_own_url_public(around: RuleContext) -> bool:
     return around.allow_private_networks or outbound.check_url(around.base_url) is None
 
 
-def url_public(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
+def url_public(_: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     """Require an ASCII https address that the platform can fetch, for every item."""
-    return _not_public(subject) if subject.draft.items else ()
-
-
-def _not_public(subject: RuleInput) -> Iterator[RuleViolation]:
     around = subject.around
     for index, item in enumerate(subject.draft.items):
         url = find_pull_url(item, around)

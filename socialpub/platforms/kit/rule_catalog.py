@@ -10,7 +10,7 @@ Rules are built from `checks` (texts, options, media kinds) and `media_checks` (
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,14 +78,15 @@ def find_violations(
 ) -> RuleFindings:
     """List all violations of the rules of these stages. Media without facts pass deep rules."""
     if stages == ("deep",) and not (draft.items or draft.option_facts):
-        return _NOTHING
-    if long := _find_unmeasured(platform, draft):
+        return RuleFindings()
+    if long := tuple(_find_far_too_long(platform, draft)):  # measuring them would only waste time
         return RuleFindings(long if "cheap" in stages else ())
     subject = RuleInput(draft, account, site, around)
     errors: list[RuleFinding] = []
     warnings: list[PublishWarning] = list(_draft_warnings(platform, draft)) if "cheap" in stages else []
-    for rule in _rules_with_check(platform, stages):
-        assert rule.check is not None, "it is one of those that check"
+    for rule in platform.rules:
+        if rule.check is None or rule.stage not in stages:
+            continue
         for hit in rule.check(rule, subject):
             if hit.warning:
                 warnings.append(build_warning(hit.warning, hit.found))
@@ -94,16 +95,6 @@ def find_violations(
             else:
                 errors.append(RuleFinding(rule, hit.found, hit.item, hit.remediation))
     return RuleFindings(tuple(errors), tuple(dict.fromkeys(warnings)))
-
-
-_NOTHING = RuleFindings()
-
-
-def _rules_with_check(platform: Platform, stages: tuple[str, ...]) -> Sequence[Rule]:
-    """Return the rules of these stages that have a check, in order."""
-    if len(stages) == 1:
-        return platform.checks.get(stages[0], ())
-    return [rule for rule in platform.rules if rule.check is not None and rule.stage in stages]
 
 
 def count_with(
@@ -135,15 +126,8 @@ def find_measured_max(platform: Platform, name: str) -> int:
 LONGEST_GRAPHEME = 12  # characters: a family of four with skin tones and joiners has eleven
 
 
-def _find_unmeasured(platform: Platform, draft: Draft) -> tuple[RuleFinding, ...]:
-    """Find texts so long that measuring them would only waste time."""
-    is_all = not (draft.items or draft.options or draft.first_comment)
-    if is_all and len(draft.text) <= find_measured_max(platform, "text"):
-        return ()
-    return tuple(_find_far_too_long(platform, draft))
-
-
 def _find_far_too_long(platform: Platform, draft: Draft) -> Iterator[RuleFinding]:
+    """Yield a finding for each text that is refused without being measured."""
     comment = draft.first_comment if platform.first_comment else None
     pieces: list[tuple[str, int | None, str | None]] = [("text", None, draft.text), ("first_comment", None, comment)]
     pieces += [("media.alt_text", index, item.alt_text) for index, item in enumerate(draft.items)]
