@@ -14,15 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
 from socialpub.base.security.crypto import encode_base64url, hash_base64url
-from socialpub.platforms.bluesky.dpop import (
-    KEY,
-    new_key,
-    public_jwk,
-    request,
-    require_signing,
-    sign_jwt,
-    thumbprint,
-)
+from socialpub.platforms.bluesky.dpop import KEY, new_key, public_jwk, request, require_signing, sign_jwt, thumbprint
 from socialpub.platforms.bluesky.identity import AccountHost, resolve_account
 from socialpub.platforms.bluesky.xrpc import (
     build_classified_error,

@@ -10,12 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
-from socialpub.platforms.bluesky.xrpc import (
-    ask_video_service,
-    build_response_error,
-    build_unusable_error,
-    error_name,
-)
+from socialpub.platforms.bluesky.xrpc import ask_video_service, build_response_error, build_unusable_error, error_name
 from socialpub.platforms.contract import DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.contract.bounds import is_id
 from socialpub.platforms.kit.api_errors import to_record

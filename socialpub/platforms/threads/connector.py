@@ -49,13 +49,7 @@ from socialpub.platforms.meta.containers import (
     build_verdicts,
     find_patience,
 )
-from socialpub.platforms.meta.graph import (
-    SHARED,
-    GraphApi,
-    MetaSite,
-    exchange_for_long_lived,
-    refresh_long_lived,
-)
+from socialpub.platforms.meta.graph import SHARED, GraphApi, MetaSite, exchange_for_long_lived, refresh_long_lived
 from socialpub.platforms.threads.rules import MEDIA, RULES, TEXT_MAX, threads_length
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]

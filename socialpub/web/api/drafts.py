@@ -31,15 +31,7 @@ from socialpub.web.api.write_handlers import commit, commit_after_lookup, commit
 from socialpub.web.http import etags, prefer_header
 from socialpub.web.http.handler import HandlerResponse, RequestContext, respond
 from socialpub.web.http.operation import Operation, SuccessResponse
-from socialpub.web.openapi.examples import (
-    ACCOUNT_ID,
-    BASE,
-    BATCH_ID,
-    DRAFT_AUTHOR,
-    DRAFT_ID,
-    NOW,
-    SOON,
-)
+from socialpub.web.openapi.examples import ACCOUNT_ID, BASE, BATCH_ID, DRAFT_AUTHOR, DRAFT_ID, NOW, SOON
 
 TEXT = posts_api.TEXT
 NEW_REQUEST = {"title": "Opening hours", "text": TEXT, "targets": [{"accountId": ACCOUNT_ID}]}

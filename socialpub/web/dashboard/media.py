@@ -16,13 +16,7 @@ from socialpub.domain.media.files import THUMBNAIL_EDGES, IncomingFile
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.media import MediaBody, MediaChange, MediaFields, MediaQuery
 from socialpub.store.rows import MediaRow
-from socialpub.web.dashboard.parts.layout import (
-    explain,
-    redirect,
-    redirect_with_flash,
-    require_form_error,
-    show,
-)
+from socialpub.web.dashboard.parts.layout import explain, redirect, redirect_with_flash, require_form_error, show
 from socialpub.web.dashboard.parts.upload_forms import receive_upload
 from socialpub.web.html import templates
 from socialpub.web.html.time_format import pluralize
