@@ -15,7 +15,7 @@ from socialpub.domain.schemas.posts import PostsQuery
 from socialpub.platforms.contract import Board
 from socialpub.store.rows import AccountRow
 from socialpub.web.api.accounts import fetch_boards
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
+from socialpub.web.dashboard.parts.layout import keep_form, redirect_with_flash, require_proof, show
 from socialpub.web.dashboard.posts import to_view
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -60,16 +60,14 @@ def _posts(call: RequestContext, account: str, states: list[str], most: int) -> 
     return [to_view(post, call.service.now_ms) for post in posts]
 
 
-async def confirm_disconnect(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def confirm_disconnect(call: RequestContext) -> HandlerResponse:
     """GET /accounts/{id}/disconnect: the effects, and a choice for its queued posts."""
 
     def read(_: DashboardSession) -> dict[str, Any]:
         account = accounts.get_body(call.scope, call.path_value("account_id"))
         return {"account": account, "waiting": accounts.count_queued(call.service, call.scope, account["id"])}
 
-    return await show(call, "accounts/disconnect.html", read, error=error, filled=filled, platforms=platforms.PLATFORMS)
+    return await show(call, "accounts/disconnect.html", read, platforms=platforms.PLATFORMS)
 
 
 async def disconnect(call: RequestContext) -> HandlerResponse:
@@ -82,7 +80,7 @@ async def disconnect(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
-        return await confirm_disconnect(call, error, form)
+        return await confirm_disconnect(keep_form(call, error, form))
     outcome = "Its scheduled posts are canceled." if cancel else "Its posts stay scheduled until you reconnect it."
     return redirect_with_flash(call, "/accounts", f"Account disconnected. {outcome}")
 
@@ -98,7 +96,7 @@ async def show_boards(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule == "account.platform":
             raise
-        return await _boards_page(call, row, (), error)
+        return await _boards_page(keep_form(call, error), row, ())
     return await _boards_page(call, row, found)
 
 
@@ -106,13 +104,10 @@ async def _row(call: RequestContext) -> AccountRow:
     return await call.service.read(lambda: accounts.find(call.scope, call.path_value("account_id")))
 
 
-async def _boards_page(
-    call: RequestContext, row: AccountRow, found: tuple[Board, ...], error: ApiError | None = None
-) -> HandlerResponse:
+async def _boards_page(call: RequestContext, row: AccountRow, found: tuple[Board, ...]) -> HandlerResponse:
     return await show(
         call,
         "accounts/board.html",
-        error=error,
         account=accounts.to_body(row),
         boards=[board for board in found if board.pinnable],
         chosen=boards.to_body(row, found)["defaultBoardId"] or "",
@@ -130,7 +125,7 @@ async def choose_board(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule == "account.platform":
             raise
-        return await _boards_page(call, row, found, error)
+        return await _boards_page(keep_form(call, error), row, found)
     await actions.perform(call.actor, boards.set_default, row["id"], board)
     return redirect_with_flash(
         call, f"/accounts/{row['id']}", f"Posts that do not name a board now go to “{board.name}”."

@@ -14,7 +14,7 @@ from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.apps import ID_MAX, SECRET_MAX, AppRequest
 from socialpub.platforms.contract import Platform
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_form_error, require_proof, show
+from socialpub.web.dashboard.parts.layout import keep_form, redirect_with_flash, require_form_error, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -35,9 +35,7 @@ def _platform(call: RequestContext) -> Platform:
     return apps.get_platform(call.path_value("platform"))
 
 
-async def show_form(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def show_form(call: RequestContext) -> HandlerResponse:
     """GET /settings/apps/{platform}: instructions for the platform's console, and the form."""
     platform = _platform(call)
 
@@ -52,10 +50,8 @@ async def show_form(
         call,
         "apps/app.html",
         read,
-        error=error,
-        filled=filled,
         platform=platform,
-        remedy=error.remediation if error else "",
+        remedy=call.form_error.remediation if call.form_error else "",
         redirect_uri=connect.build_redirect_uri(call.service, platform),
         site=call.service.sites[platform.name],
         id_max=ID_MAX,
@@ -77,7 +73,7 @@ async def save(call: RequestContext) -> HandlerResponse:
         await actions.perform(call.actor, apps.save, platform.name, app, is_known=checked.is_known)
     except ApiError as error:
         error.message = _explain_error(platform, require_form_error(error))
-        return await show_form(call, error, typed)
+        return await show_form(keep_form(call, error, typed))
     return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", f"App saved. {checked.message}")
 
 
@@ -109,7 +105,7 @@ async def check(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", checked.message, good=checked.is_known)
 
 
-async def confirm_remove(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def confirm_remove(call: RequestContext) -> HandlerResponse:
     """GET /settings/apps/{platform}/remove: the effects."""
     platform = _platform(call)
 
@@ -120,7 +116,7 @@ async def confirm_remove(call: RequestContext, error: ApiError | None = None) ->
             raise ApiError("not_found", "No app was entered for this platform.")
         return {"app": app, "connected": apps.count_accounts(call.scope, platform)}
 
-    return await show(call, "apps/remove.html", read, error=error, platform=platform)
+    return await show(call, "apps/remove.html", read, platform=platform)
 
 
 async def remove(call: RequestContext) -> HandlerResponse:
@@ -133,5 +129,5 @@ async def remove(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
-        return await confirm_remove(call, error)
+        return await confirm_remove(keep_form(call, error))
     return redirect_with_flash(call, APPS_PATH, f"{platform.label} app removed.")

@@ -18,7 +18,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.oauth import AuthorizationRequest
 from socialpub.web.dashboard.parts import key_form
-from socialpub.web.dashboard.parts.layout import redirect, require_form_error, require_proof, show
+from socialpub.web.dashboard.parts.layout import keep_form, redirect, require_form_error, require_proof, show
 from socialpub.web.http import forms, handler
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.middleware import SECURITY_HEADERS
@@ -63,18 +63,11 @@ async def _refusal_page(call: RequestContext, problem: str, name: str = "", back
     return await show(call, "oauth/refused.html", lambda _: values, status=400)
 
 
-async def _consent_page(
-    call: RequestContext,
-    request: AuthorizationRequest,
-    consent: Consent,
-    error: ApiError | None = None,
-    form: dict[str, str] | None = None,
-) -> HandlerResponse:
+async def _consent_page(call: RequestContext, request: AuthorizationRequest, consent: Consent) -> HandlerResponse:
     page = await show(
         call,
         "oauth/consent.html",
-        lambda _: {**key_form.read_accounts(call.scope), "filled": form or {}},
-        error=error,
+        lambda _: {**key_form.read_accounts(call.scope), "filled": {}},
         consent=consent,
         request=request.model_dump(exclude_none=True),
         scopes=key_scopes.KEY_SCOPES.values(),
@@ -103,7 +96,7 @@ async def _decide(
         await require_proof(call, form)
         made = await actions.perform(call.actor, oauth_grants.approve, consent, key)
     except ApiError as error:
-        return await _consent_page(call, request, consent, require_form_error(error), form)
+        return await _consent_page(keep_form(call, require_form_error(error), form), request, consent)
     return redirect(oauth_grants.build_redirect(call.service, consent, code=str(made["code"])))
 
 

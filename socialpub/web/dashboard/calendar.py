@@ -18,7 +18,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest
 from socialpub.store.rows import AccountRow
 from socialpub.web.api import drafts as drafts_api
-from socialpub.web.dashboard.parts.layout import UndoForm, explain, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import UndoForm, explain, keep_form, redirect_with_flash, show
 from socialpub.web.dashboard.posts import (
     PLATFORM_LABELS,
     STOPPED_RULE,
@@ -346,14 +346,7 @@ def _read_view(name: str | None) -> str:
     return name if name in VIEWS else VIEWS[0]
 
 
-async def _show_move(
-    call: RequestContext,
-    read_item: ReadItem,
-    seen: str | None,
-    name: str | None,
-    error: ApiError | None = None,
-    filled: dict[str, str] | None = None,
-) -> HandlerResponse:
+async def _show_move(call: RequestContext, read_item: ReadItem, seen: str | None, name: str | None) -> HandlerResponse:
     now, view = call.service.now_ms, _read_view(name)
 
     def read(session: DashboardSession) -> dict[str, Any]:
@@ -365,7 +358,7 @@ async def _show_move(
             "back": _find_page(view, item.at or now, session.zone),
         }
 
-    return await show(call, "calendar/move.html", read, error=error, filled=filled, view=view, problem=explain(error))
+    return await show(call, "calendar/move.html", read, view=view, problem=explain(call.form_error))
 
 
 def _parse_ms(text: str | None) -> int | None:
@@ -420,7 +413,7 @@ async def _move(
     except ApiError as error:
         if error.code in ("unauthenticated", "unauthorized", "not_found"):
             raise
-        return await _show_move(call, read_item, form.get("from"), view, error, form)
+        return await _show_move(keep_form(call, error, form), read_item, form.get("from"), view)
     zone = read_zone(form)
     said = f"{'Moved' if back is None else 'Moved back'} to {time_format.format_instant(at_ms, zone)}.{more}"
     fields: dict[str, str | int] = {"from": at_ms, "to": seen, "view": view, "in_zone": zone}

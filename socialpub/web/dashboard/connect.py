@@ -13,7 +13,7 @@ from socialpub.domain.identity import dashboard_session
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.accounts import CompleteRequest, ConnectRequest
 from socialpub.platforms.contract import Platform
-from socialpub.web.dashboard.parts.layout import redirect, show
+from socialpub.web.dashboard.parts.layout import keep_form, redirect, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -43,7 +43,7 @@ async def show_form(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if "handle" not in args:
             raise
-        return await _form(call, platform, connect.describe_credentials(platform), profile, error, args)
+        return await _form(keep_form(call, error, args), platform, connect.describe_credentials(platform), profile)
     started = await actions.perform(call.actor, connect.start, platform.name, request.profile_id, begun)
     return await _form(call, platform, started["descriptor"], profile)
 
@@ -55,17 +55,10 @@ def _read_query(call: RequestContext, *names: str) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
-async def _form(
-    call: RequestContext,
-    platform: Platform,
-    descriptor: Any,
-    profile: str | None,
-    error: ApiError | None = None,
-    filled: dict[str, str] | None = None,
-) -> HandlerResponse:
+async def _form(call: RequestContext, platform: Platform, descriptor: Any, profile: str | None) -> HandlerResponse:
     named = descriptor["type"] == "credentials" and client_metadata.can_push_login(call.service, platform)
     values = {"descriptor": descriptor, "profile": profile or "", "by_name": named}
-    return await _page(call, "start", platform, error=error, filled=filled, **values)
+    return await _page(call, "start", platform, **values)
 
 
 async def submit_credentials(call: RequestContext) -> HandlerResponse:
@@ -78,7 +71,7 @@ async def submit_credentials(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
         offer = await connect.complete(call.actor, platform.name, request)
     except ApiError as error:
-        return await _form(call, platform, connect.describe_credentials(platform), profile, error, given)
+        return await _form(keep_form(call, error, given), platform, connect.describe_credentials(platform), profile)
     return await _finish(call, platform, "", offer)
 
 

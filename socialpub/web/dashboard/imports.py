@@ -14,7 +14,7 @@ from socialpub.domain.access import actions
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import drafts, sheet_import
 from socialpub.domain.posts.sheet_import import SheetRow
-from socialpub.web.dashboard.parts.layout import UndoForm, explain, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import UndoForm, explain, keep_form, redirect_with_flash, show
 from socialpub.web.html.time_format import pluralize
 from socialpub.web.http import forms, request_body
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -117,7 +117,7 @@ async def _refuse(call: RequestContext, error: ApiError) -> HandlerResponse:
     """Show the form with the reason. Raises errors of authority and of the server."""
     if error.status >= 500 or error.code in ("unauthenticated", "unauthorized", "rate_limited"):
         raise error
-    return await _page(call, error=error, problem=explain(error))
+    return await _page(keep_form(call, error), problem=explain(error))
 
 
 async def _page(call: RequestContext, rows: list[SheetRow] | None = None, **values: Any) -> HandlerResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -16,7 +15,14 @@ from socialpub.domain.media.files import THUMBNAIL_EDGES, IncomingFile
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.media import MediaBody, MediaChange, MediaFields, MediaQuery
 from socialpub.store.rows import MediaRow
-from socialpub.web.dashboard.parts.layout import explain, redirect, redirect_with_flash, require_form_error, show
+from socialpub.web.dashboard.parts.layout import (
+    explain,
+    keep_form,
+    redirect,
+    redirect_with_flash,
+    require_form_error,
+    show,
+)
 from socialpub.web.dashboard.parts.upload_forms import receive_upload
 from socialpub.web.html import templates
 from socialpub.web.html.time_format import pluralize
@@ -46,8 +52,8 @@ async def list_media(call: RequestContext) -> HandlerResponse:
     return await _show_list(call)
 
 
-async def _show_list(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
-    """Show a page of files. `error`: of the form for new ones."""
+async def _show_list(call: RequestContext) -> HandlerResponse:
+    """Show a page of files, and the form for new ones."""
     cursor, words = call.request.args.get("cursor") or "", (call.request.args.get("q") or "")[:WORDS_MAX]
 
     def read(session: DashboardSession) -> dict[str, Any]:
@@ -66,8 +72,7 @@ async def _show_list(call: RequestContext, error: ApiError | None = None) -> Han
         kinds=KINDS,
         searched_max=library.SEARCHED_MAX,
         files_max=FILES_MAX,
-        error=error,
-        problem=explain(error),
+        problem=explain(call.form_error),
     )
 
 
@@ -85,11 +90,9 @@ async def read(call: RequestContext) -> HandlerResponse:
     return await _show_file(call)
 
 
-async def _show_file(
-    call: RequestContext, error: ApiError | None = None, filled: Mapping[str, str] | None = None
-) -> HandlerResponse:
-    """Show a file. `error`, `filled`: of the form for its description."""
-    id = call.path_value("media_id")
+async def _show_file(call: RequestContext) -> HandlerResponse:
+    """Show a file, and the form for its description."""
+    id, error = call.path_value("media_id"), call.form_error
 
     def read(session: DashboardSession) -> dict[str, Any]:
         row = library.find(call.scope, None, id)
@@ -102,7 +105,7 @@ async def _show_file(
         }
 
     problem = IN_USE_TEXT if error and error.rule == "media.in_use" else explain(error)
-    return await show(call, "media/file.html", read, error=error, filled=filled, problem=problem)
+    return await show(call, "media/file.html", read, problem=problem)
 
 
 async def describe(call: RequestContext) -> HandlerResponse:
@@ -112,7 +115,7 @@ async def describe(call: RequestContext) -> HandlerResponse:
         change = validation.parse_object(MediaChange, {"altText": form.get("altText", "")})
         await actions.perform(call.actor, library.describe, id, change)
     except ApiError as error:
-        return await _show_file(call, require_form_error(error), form)
+        return await _show_file(keep_form(call, require_form_error(error), form))
     return redirect_with_flash(call, f"/library/{id}", "Description saved.")
 
 
@@ -131,7 +134,7 @@ async def upload(call: RequestContext) -> HandlerResponse:
     """
     sent: MediaFilesForm = call.received
     if sent.error is not None:
-        return await _show_list(call, sent.error)
+        return await _show_list(keep_form(call, sent.error))
     try:
         forms.check_csrf(call, sent.fields, call.scope.csrf)
         refusals = list(sent.refusals)

@@ -10,6 +10,7 @@ from socialpub.domain.delivery.notifications import invitations
 from socialpub.domain.identity import dashboard_session, members
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.web.dashboard.parts.layout import (
+    keep_form,
     redirect,
     redirect_signed_out,
     redirect_with_flash,
@@ -29,9 +30,7 @@ ROLES = {
 }
 
 
-async def list_members(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def list_members(call: RequestContext) -> HandlerResponse:
     """GET /settings/members."""
 
     def read(_: DashboardSession) -> dict[str, Any]:
@@ -43,7 +42,7 @@ async def list_members(
     roles = list(reversed(ROLES.items()))
     mails = invitations.get_share_key(call.service, call.scope.organization) is not None
     shown: dict[str, Any] = {"roles": roles, "me": call.scope.user, "mails": mails}
-    return await show(call, "settings/members.html", read, error=error, filled=filled, **shown)
+    return await show(call, "settings/members.html", read, **shown)
 
 
 async def invite(call: RequestContext) -> HandlerResponse:
@@ -53,7 +52,7 @@ async def invite(call: RequestContext) -> HandlerResponse:
         await require_proof(call, form)
         made = await actions.perform(call.actor, members.invite, form.get("email", ""), form.get("role", ""))
     except ApiError as error:
-        return await list_members(call, require_form_error(error), form)
+        return await list_members(keep_form(call, require_form_error(error), form))
     link = f"{call.service.base_url}/invited/{made['token']}"
     words = await _mail_link(call, str(made["email"]), link)
     return redirect_with_flash(
@@ -83,9 +82,7 @@ async def withdraw(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, MEMBERS_PATH, "Invitation withdrawn. Its link no longer works.")
 
 
-async def read(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def read(call: RequestContext) -> HandlerResponse:
     """GET /settings/members/{id}: the role, and removing the member."""
     member = call.path_value("member_id")
 
@@ -93,7 +90,7 @@ async def read(
         return {"member": members.get_member(call.scope, member), "last": members.is_last_owner(call.scope, member)}
 
     roles, mine = list(ROLES.items()), member == call.scope.user
-    return await show(call, "settings/member.html", read_member, error=error, filled=filled, roles=roles, mine=mine)
+    return await show(call, "settings/member.html", read_member, roles=roles, mine=mine)
 
 
 async def change_role(call: RequestContext) -> HandlerResponse:
@@ -105,7 +102,7 @@ async def change_role(call: RequestContext) -> HandlerResponse:
             call.actor, members.change_role, call.path_value("member_id"), form.get("role", "")
         )
     except ApiError as error:
-        return await read(call, require_form_error(error), form)
+        return await read(keep_form(call, require_form_error(error), form))
     if call.path_value("member_id") == call.scope.user:
         return redirect("/settings")  # every role may open this page
     return redirect_with_flash(call, MEMBERS_PATH, f"{made['email']} now has the role {made['role']}.")
@@ -117,7 +114,7 @@ async def remove(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         made = await actions.perform(call.actor, members.remove, call.path_value("member_id"))
     except ApiError as error:
-        return await read(call, require_form_error(error))
+        return await read(keep_form(call, require_form_error(error)))
     words = f"{made['email']} is no longer a member and was signed out everywhere."
     if call.path_value("member_id") == call.scope.user:
         return redirect_signed_out(call, words, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE)

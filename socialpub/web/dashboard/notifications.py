@@ -28,7 +28,14 @@ from socialpub.domain.schemas.notifications import (
 from socialpub.domain.schemas.webhooks import DESCRIPTION_MAX
 from socialpub.store.rows import DeliveryStatus
 from socialpub.web.api.notifications import send_test
-from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, require_form_error, require_proof, show
+from socialpub.web.dashboard.parts.layout import (
+    explain,
+    keep_form,
+    redirect_with_flash,
+    require_form_error,
+    require_proof,
+    show,
+)
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -159,19 +166,15 @@ async def list_channels(call: RequestContext) -> HandlerResponse:
     )
 
 
-async def show_new(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def show_new(call: RequestContext) -> HandlerResponse:
     """GET /settings/notifications/new/{kind}."""
     kind = _kind(call.path_value("kind"))
     return await show(
         call,
         "channels/new.html",
-        error=error,
-        filled=filled,
         name=call.path_value("kind"),
         kind=kind,
-        problems=_problems(kind, error),
+        problems=_problems(kind, call.form_error),
         **_type_choices(),
     )
 
@@ -201,7 +204,7 @@ async def add(call: RequestContext) -> HandlerResponse:
         await channels.check_target(call.service, call.scope.organization, request.to)
         made = await actions.perform(await _actor_for(call, form.get("of", "")), channels.create, request)
     except ApiError as error:
-        return await show_new(call, require_form_error(error), form)
+        return await show_new(keep_form(call, require_form_error(error), form))
     return redirect_with_flash(call, f"{PAGE_PATH}/{made['id']}", "Channel added. Send a test to check that it works.")
 
 
@@ -246,9 +249,7 @@ def _problems(kind: ChannelKind, error: ApiError | None) -> defaultdict[str, str
 # --- One channel -----------------------------------------------------------------------------------------------------
 
 
-async def read(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def read(call: RequestContext) -> HandlerResponse:
     """GET /settings/notifications/{id}: its messages, filtered by `status`."""
     id, args = call.path_value("channel_id"), call.request.args
     status, cursor = args.get("status") or "", args.get("cursor") or ""
@@ -268,12 +269,10 @@ async def read(
         call,
         "channels/channel.html",
         read_channel,
-        error=error,
-        problem=explain(error),
-        filled=filled,
+        problem=explain(call.form_error),
         status_wanted=status,
         is_later=bool(cursor),
-        is_changing=bool(filled) or bool(args.get("kept")),
+        is_changing=bool(call.filled) or bool(args.get("kept")),
         **_type_choices(),
     )
 
@@ -302,7 +301,7 @@ async def change(call: RequestContext) -> HandlerResponse:
         _check_types(form)
         await actions.perform(call.actor, channels.change, id, validation.parse_object(ChannelChange, given))
     except ApiError as error:
-        return await read(call, require_form_error(error), form)
+        return await read(keep_form(call, require_form_error(error), form))
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Channel saved.")
 
 
@@ -314,17 +313,15 @@ async def switch(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", said)
 
 
-async def edit_target(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def edit_target(call: RequestContext) -> HandlerResponse:
     """GET /settings/notifications/{id}/target: the form for a new target."""
 
     def read(session: DashboardSession) -> dict[str, Any]:
         channel = channels.to_body(channels.find(call.scope, call.path_value("channel_id")))
         kind = KINDS[channel["to"]["kind"]]
-        return {"channel": channel, "kind": kind, "problems": _problems(kind, error)}
+        return {"channel": channel, "kind": kind, "problems": _problems(kind, call.form_error)}
 
-    return await show(call, "channels/target.html", read, error=error, filled=filled)
+    return await show(call, "channels/target.html", read)
 
 
 async def change_target(call: RequestContext) -> HandlerResponse:
@@ -337,18 +334,18 @@ async def change_target(call: RequestContext) -> HandlerResponse:
         await channels.check_target(call.service, call.scope.organization, request.to)
         await actions.perform(call.actor, channels.change, id, request)
     except ApiError as error:
-        return await edit_target(call, require_form_error(error), form)
+        return await edit_target(keep_form(call, require_form_error(error), form))
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Target saved. Send a test to check that it works.")
 
 
-async def confirm_delete(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def confirm_delete(call: RequestContext) -> HandlerResponse:
     """GET /settings/notifications/{id}/delete: the effects."""
 
     def read(session: DashboardSession) -> dict[str, Any]:
         channel = channels.to_body(channels.find(call.scope, call.path_value("channel_id")))
         return {"channel": channel, "kind": KINDS[channel["to"]["kind"]]}
 
-    return await show(call, "channels/delete.html", read, error=error, problem=explain(error))
+    return await show(call, "channels/delete.html", read, problem=explain(call.form_error))
 
 
 async def delete(call: RequestContext) -> HandlerResponse:
@@ -357,5 +354,5 @@ async def delete(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, channels.delete, call.path_value("channel_id"))
     except ApiError as error:
-        return await confirm_delete(call, require_form_error(error))
+        return await confirm_delete(keep_form(call, require_form_error(error)))
     return redirect_with_flash(call, PAGE_PATH, "Channel deleted.")

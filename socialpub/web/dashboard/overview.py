@@ -17,7 +17,14 @@ from socialpub.domain.schemas.drafts import DraftsQuery
 from socialpub.domain.schemas.posts import SettleRequest
 from socialpub.domain.server import instance
 from socialpub.web.dashboard import calendar, posts
-from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, require_form_error, require_proof, show
+from socialpub.web.dashboard.parts.layout import (
+    explain,
+    keep_form,
+    redirect_with_flash,
+    require_form_error,
+    require_proof,
+    show,
+)
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -118,9 +125,7 @@ async def resume(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, "/", "Publishing resumed.")
 
 
-async def confirm_resume_after_restore(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def confirm_resume_after_restore(call: RequestContext) -> HandlerResponse:
     """GET /overview/compare: the posts to check before publishing resumes after a restore."""
 
     def read(session: DashboardSession) -> dict[str, Any]:
@@ -134,8 +139,6 @@ async def confirm_resume_after_restore(
         call,
         "overview/compare.html",
         read,
-        error=error,
-        filled=filled,
         platforms=platforms.PLATFORMS,
         most=pause_actions.SKIPPED_MAX,
         due_of=overdue_rule.get_due_time,
@@ -151,6 +154,6 @@ async def resume_after_restore(call: RequestContext) -> HandlerResponse:
         await require_proof(call, form)
         done = await actions.perform(call.actor, pause_actions.resume_after_restore, skip=form["overdue"] == "skip")
     except ApiError as error:
-        return await confirm_resume_after_restore(call, require_form_error(error), form)
+        return await confirm_resume_after_restore(keep_form(call, require_form_error(error), form))
     skipped = f" {_count_posts(done['skipped'])} marked as failed." if done["skipped"] else ""
     return redirect_with_flash(call, "/", f"Publishing resumed.{skipped}")

@@ -33,7 +33,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest, PostsQuery, RetryRequest, SettleRequest
 from socialpub.store.rows import PostRow
 from socialpub.web.dashboard.parts import draft_view
-from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, require_form_error, show
+from socialpub.web.dashboard.parts.layout import explain, keep_form, redirect_with_flash, require_form_error, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
@@ -279,9 +279,7 @@ async def confirm_settle(call: RequestContext) -> HandlerResponse:
     return await _show_post(call, "posts/settle.html")
 
 
-async def _show_post(
-    call: RequestContext, template: str, error: ApiError | None = None, filled: Mapping[str, str] | None = None
-) -> HandlerResponse:
+async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
     id, now = call.path_value("post_id"), call.service.now_ms
 
     def read(session: DashboardSession) -> dict[str, Any]:
@@ -313,7 +311,7 @@ async def _show_post(
             "link": post["url"] if str(post["url"]).startswith(("https://", "http://")) else None,
         }
 
-    return await show(call, template, read, error=error, filled=filled, problem=explain(error))
+    return await show(call, template, read, problem=explain(call.form_error))
 
 
 def _find_stopping(post: Mapping[str, Any], targets: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
@@ -555,7 +553,7 @@ async def _redirect_done(
         if error.code in ("unauthenticated", "unauthorized", "not_found"):
             raise
         if back == post and form.keys() & TYPED_FIELDS:
-            return await _show_post(call, "posts/post.html", error, form)
+            return await _show_post(keep_form(call, error, form), "posts/post.html")
         return redirect_with_flash(call, back, explain(error), good=False)
     return redirect_with_flash(call, back, words)
 

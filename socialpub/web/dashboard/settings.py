@@ -22,6 +22,7 @@ from socialpub.domain.schemas.profiles import ProfileRequest
 from socialpub.domain.schemas.slots import SlotsRequest
 from socialpub.web.dashboard.parts import key_form, user_agents
 from socialpub.web.dashboard.parts.layout import (
+    keep_form,
     redirect,
     redirect_with_flash,
     require_form_error,
@@ -44,7 +45,7 @@ async def choose_profile(call: RequestContext) -> HandlerResponse:
     return redirect(forms.to_local_path(form.get("page")))
 
 
-async def show_own(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def show_own(call: RequestContext) -> HandlerResponse:
     """GET /settings."""
 
     def read(_: DashboardSession) -> dict[str, Any]:
@@ -55,7 +56,7 @@ async def show_own(call: RequestContext, error: ApiError | None = None) -> Handl
 
     zones = [("", "Time zone of my browser"), *((name, name) for name in list_zones())]
     least = users.PASSWORD_MIN
-    return await show(call, "settings/you.html", read, error=error, zones=zones, least=least)
+    return await show(call, "settings/you.html", read, zones=zones, least=least)
 
 
 async def choose_zone(call: RequestContext) -> HandlerResponse:
@@ -72,7 +73,7 @@ async def change_password(call: RequestContext) -> HandlerResponse:
         hash_ = await users.hash_password_in_pool(form.get("new_password", ""))
         await actions.perform(call.actor, users.change_password, hash_)
     except ApiError as error:
-        return await show_own(call, _require_form_error(error))
+        return await show_own(keep_form(call, _require_form_error(error)))
     return redirect_with_flash(call, OWN_PATH, "Password changed. Every other session is signed out.")
 
 
@@ -88,9 +89,7 @@ async def end_session(call: RequestContext) -> HandlerResponse:
 # --- API keys ----------------------------------------------------------------------------------------------------
 
 
-async def list_keys(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def list_keys(call: RequestContext) -> HandlerResponse:
     """GET /settings/keys."""
 
     def read(_: DashboardSession) -> dict[str, Any]:
@@ -107,8 +106,6 @@ async def list_keys(
         call,
         "settings/keys.html",
         read,
-        error=error,
-        filled=filled,
         prefixes=authentication.list_key_prefixes(call.service),
         base_url=call.service.base_url,
         presets=[(preset.name, preset.label) for preset in key_scopes.KEY_PRESETS.values()],
@@ -132,14 +129,14 @@ async def mint_key(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
         minted = await actions.perform(call.actor, api_keys.create, request)
     except ApiError as error:
-        return await list_keys(call, _require_form_error(error, "A key"), form)
+        return await list_keys(keep_form(call, _require_form_error(error, "A key"), form))
     return redirect_with_flash(call, KEYS_PATH, f"Your new API key “{minted['name']}”", secret=str(minted["key"]))
 
 
-async def confirm_revoke(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def confirm_revoke(call: RequestContext) -> HandlerResponse:
     """GET /settings/keys/{id}/revoke: the effects."""
     key = call.path_value("key_id")
-    return await show(call, "settings/revoke.html", lambda _: {"key": api_keys.get_body(call.scope, key)}, error=error)
+    return await show(call, "settings/revoke.html", lambda _: {"key": api_keys.get_body(call.scope, key)})
 
 
 async def revoke_key(call: RequestContext) -> HandlerResponse:
@@ -148,18 +145,16 @@ async def revoke_key(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, api_keys.revoke, call.path_value("key_id"))
     except ApiError as error:
-        return await confirm_revoke(call, _require_form_error(error))
+        return await confirm_revoke(keep_form(call, _require_form_error(error)))
     return redirect_with_flash(call, KEYS_PATH, "Key revoked. It no longer works.")
 
 
 # --- Profiles ----------------------------------------------------------------------------------------------------
 
 
-async def list_profiles(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def list_profiles(call: RequestContext) -> HandlerResponse:
     """GET /settings/profiles."""
-    return await show(call, "settings/profiles.html", error=error, filled=filled)
+    return await show(call, "settings/profiles.html")
 
 
 async def create_profile(call: RequestContext) -> HandlerResponse:
@@ -169,13 +164,11 @@ async def create_profile(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(ProfileRequest, {"name": form.get("name", "")})
         made = await actions.perform(call.actor, profiles.create, request)
     except ApiError as error:
-        return await list_profiles(call, _require_form_error(error, "A profile"), form)
+        return await list_profiles(keep_form(call, _require_form_error(error, "A profile"), form))
     return redirect_with_flash(call, PROFILES_PATH, f"Profile “{made['name']}” created.")
 
 
-async def edit_profile(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def edit_profile(call: RequestContext) -> HandlerResponse:
     """GET /settings/profiles/{id}: its name, its slots, and deleting it."""
     profile = call.path_value("profile_id")
     return await show(
@@ -186,8 +179,6 @@ async def edit_profile(
             "holds": profiles.count_usage(call.scope, profile),
             "slots": slots.load_body(call.service, replace(call.scope, profile=profile)),
         },
-        error=error,
-        filled=filled,
         zones=[(name, name) for name in list_zones()],
     )
 
@@ -199,7 +190,7 @@ async def rename_profile(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(ProfileRequest, {"name": form.get("name", "")})
         await actions.perform(call.actor, profiles.rename, call.path_value("profile_id"), request)
     except ApiError as error:
-        return await edit_profile(call, _require_form_error(error, "A profile"), form)
+        return await edit_profile(keep_form(call, _require_form_error(error, "A profile"), form))
     return redirect_with_flash(call, PROFILES_PATH, "Profile renamed.")
 
 
@@ -226,7 +217,7 @@ async def define_slots(call: RequestContext) -> HandlerResponse:
         error.message = _explain_slots(
             require_form_error(error), [place for place, parts in enumerate(lines, 1) if parts]
         )
-        return await edit_profile(call, error, form)
+        return await edit_profile(keep_form(call, error, form))
     return redirect_with_flash(call, f"{PROFILES_PATH}/{profile}", "Slots saved. Queued posts keep their times.")
 
 
@@ -236,7 +227,7 @@ async def delete_profile(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, organization_deletion.delete_profile, call.path_value("profile_id"))
     except ApiError as error:
-        return await edit_profile(call, _require_form_error(error))
+        return await edit_profile(keep_form(call, _require_form_error(error)))
     return redirect_with_flash(call, PROFILES_PATH, "Profile deleted. Its keys are revoked.")
 
 

@@ -13,14 +13,14 @@ from socialpub.domain.access import actions
 from socialpub.domain.access.actor import ActionBody
 from socialpub.domain.identity import totp
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_form_error, require_proof, show
+from socialpub.web.dashboard.parts.layout import keep_form, redirect_with_flash, require_form_error, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 TOTP_PATH = "/settings/totp"
 
 
-async def read(call: RequestContext, error: ApiError | None = None, secret: str | None = None) -> HandlerResponse:
+async def read(call: RequestContext, secret: str | None = None) -> HandlerResponse:
     """GET /settings/totp: a new secret to set up, or the actions if it is on."""
     new = secret or totp.generate_secret(call.service)
 
@@ -35,7 +35,7 @@ async def read(call: RequestContext, error: ApiError | None = None, secret: str 
             "picture": render_qr_code(totp.build_uri(new, session.email)),
         }
 
-    return await show(call, "settings/totp.html", read_state, error=error)
+    return await show(call, "settings/totp.html", read_state)
 
 
 async def turn_on(call: RequestContext) -> HandlerResponse:
@@ -48,7 +48,7 @@ async def turn_on(call: RequestContext) -> HandlerResponse:
             call.actor, totp.turn_on, secret or totp.generate_secret(call.service), form.get("code", "")
         )
     except ApiError as error:
-        return await read(call, require_form_error(error), secret)
+        return await read(keep_form(call, require_form_error(error)), secret)
     words = "Two-factor authentication is on. Keep these recovery codes: each signs you in once, without the app."
     return _redirect_done(call, words, made)
 
@@ -59,7 +59,7 @@ async def renew_codes(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         made = await actions.perform(call.actor, totp.renew_codes)
     except ApiError as error:
-        return await read(call, require_form_error(error))
+        return await read(keep_form(call, require_form_error(error)))
     return _redirect_done(call, "Your new recovery codes. The old codes no longer work.", made)
 
 
@@ -69,7 +69,7 @@ async def turn_off(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, totp.turn_off)
     except ApiError as error:
-        return await read(call, require_form_error(error))
+        return await read(keep_form(call, require_form_error(error)))
     return redirect_with_flash(
         call, "/settings", "Two-factor authentication is off. You sign in with your password only."
     )

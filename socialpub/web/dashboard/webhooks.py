@@ -23,7 +23,14 @@ from socialpub.domain.schemas.webhooks import (
 )
 from socialpub.store.rows import DeliveryStatus
 from socialpub.web.api.webhooks import send_test
-from socialpub.web.dashboard.parts.layout import explain, redirect_with_flash, require_form_error, require_proof, show
+from socialpub.web.dashboard.parts.layout import (
+    explain,
+    keep_form,
+    redirect_with_flash,
+    require_form_error,
+    require_proof,
+    show,
+)
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -35,15 +42,13 @@ STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
 # --- All endpoints -----------------------------------------------------------------------------------------------
 
 
-async def list_endpoints(
-    call: RequestContext, error: ApiError | None = None, filled: dict[str, str] | None = None
-) -> HandlerResponse:
+async def list_endpoints(call: RequestContext) -> HandlerResponse:
     """GET /webhooks."""
 
     def read(session: DashboardSession) -> dict[str, Any]:
         return {"endpoints": endpoints.list_bodies(session.scope)}
 
-    return await show(call, "webhooks/list.html", read, error=error, problem=explain(error), filled=filled, types=TYPES)
+    return await show(call, "webhooks/list.html", read, problem=explain(call.form_error), types=TYPES)
 
 
 async def register(call: RequestContext) -> HandlerResponse:
@@ -60,7 +65,7 @@ async def register(call: RequestContext) -> HandlerResponse:
         await url_policy.check_address(call.service, call.scope.organization, request.url)
         made = await actions.perform(call.actor, endpoints.create, request)
     except ApiError as error:
-        return await list_endpoints(call, require_form_error(error), form)
+        return await list_endpoints(keep_form(call, require_form_error(error), form))
     words = "Endpoint added. Its signing secret, with which the receiver verifies deliveries:"
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{made['id']}", words, secret=str(made["signingSecret"]))
 
@@ -119,9 +124,9 @@ async def redeliver_failed(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
 
 
-async def confirm_rotate(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def confirm_rotate(call: RequestContext) -> HandlerResponse:
     """GET /webhooks/{id}/rotate: the effects."""
-    return await _confirm_page(call, "webhooks/rotate.html", error)
+    return await _confirm_page(call, "webhooks/rotate.html")
 
 
 async def rotate(call: RequestContext) -> HandlerResponse:
@@ -131,14 +136,14 @@ async def rotate(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         made = await actions.perform(call.actor, endpoints.rotate_secret, id)
     except ApiError as error:
-        return await confirm_rotate(call, require_form_error(error))
+        return await confirm_rotate(keep_form(call, require_form_error(error)))
     words = "New signing secret. For 24 hours, deliveries are signed with the old secret too."
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words, secret=str(made["signingSecret"]))
 
 
-async def confirm_delete(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+async def confirm_delete(call: RequestContext) -> HandlerResponse:
     """GET /webhooks/{id}/delete: the effects."""
-    return await _confirm_page(call, "webhooks/delete.html", error)
+    return await _confirm_page(call, "webhooks/delete.html")
 
 
 async def delete(call: RequestContext) -> HandlerResponse:
@@ -147,17 +152,17 @@ async def delete(call: RequestContext) -> HandlerResponse:
         await require_proof(call, forms.parse(call))
         await actions.perform(call.actor, endpoints.delete, call.path_value("endpoint_id"))
     except ApiError as error:
-        return await confirm_delete(call, require_form_error(error))
+        return await confirm_delete(keep_form(call, require_form_error(error)))
     return redirect_with_flash(call, WEBHOOKS_PATH, "Endpoint deleted.")
 
 
-async def _confirm_page(call: RequestContext, template: str, error: ApiError | None) -> HandlerResponse:
+async def _confirm_page(call: RequestContext, template: str) -> HandlerResponse:
     id = call.path_value("endpoint_id")
 
     def read(session: DashboardSession) -> dict[str, Any]:
         return {"endpoint": endpoints.to_body(endpoints.find(call.scope, id))}
 
-    return await show(call, template, read, error=error, problem=explain(error))
+    return await show(call, template, read, problem=explain(call.form_error))
 
 
 # --- One delivery ------------------------------------------------------------------------------------------------

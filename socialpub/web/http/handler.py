@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -143,6 +143,8 @@ class RequestContext:
     permit: Permit | None = None
     key: idempotency.IdempotencyKey | None = None
     received: Any = None
+    form_error: ApiError | None = None  # why the form of this request is shown again
+    filled: Mapping[str, str] = field(default_factory=dict)  # the fields of that form
     is_disconnected: bool = False
     on_disconnect: Callable[[], object] = lambda: None
     _query: Any = None

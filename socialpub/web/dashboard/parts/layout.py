@@ -70,15 +70,13 @@ async def show(
     template: str,
     read: Callable[[DashboardSession], Mapping[str, Any]] = lambda session: {},
     *,
-    error: ApiError | None = None,
-    filled: Mapping[str, str] | None = None,
     status: int = 200,
     **values: Any,
 ) -> HandlerResponse:
     """Return a page for the signed-in user.
 
-    `read` runs in the same read transaction as the layout. `error`: of the page's form, which is shown again; the page
-    has its status, and its message as `problem`. `filled`: the fields of that form.
+    `read` runs in the same read transaction as the layout. A page with the form of a refused request (`keep_form`) has
+    the error's status, and its message as `problem`.
 
     Lists are read in `dashboard_session.scope`, which is limited to the chosen profile; an object in the path is read
     in `call.scope`, so that links to it work in every profile.
@@ -93,9 +91,16 @@ async def show(
         notice = FlashMessage(
             "Your session had ended, so the form was not sent. Send it again: what you typed is there."
         )
+    error = call.form_error
     frame |= {"notice": notice, "problem": error.message if error else "", **values_read}
-    frame |= {"filled": filled} if filled else {}
+    frame |= {"filled": call.filled} if call.filled else {}
     return templates.render_page(template, error.status if error else status, delete_cookie, **frame | values)
+
+
+def keep_form(call: RequestContext, error: ApiError, filled: Mapping[str, str] | None = None) -> RequestContext:
+    """Return the call for a page that shows its form again, with the error and what was typed."""
+    call.form_error, call.filled = error, filled or {}
+    return call
 
 
 def _find_page(call: RequestContext) -> str:
