@@ -239,12 +239,18 @@ def start_service(settings: Settings, where: HostIdentity | None = None, clock: 
     migration.migrate(path, keep=settings.backup.before_upgrade)
     if is_new:
         log.warning("created a new database at %s", path.resolve())
-    models.check_columns(path)
+    service = _open(settings, needed, where, clock or SystemClock())
+    service.process.pending_check = owed
+    return service
+
+
+def _open(settings: Settings, needed: set[str], where: HostIdentity, clock: Clock) -> AppContext:
+    """Open the service on a file of this version, with the keys that it needs."""
+    models.check_columns(settings.database_path)
     vault = load_vault(settings, needed=needed)
-    service = open_context(Runtime(settings, vault, clock=clock or SystemClock(), host=where))
+    service = open_context(Runtime(settings, vault, clock=clock, host=where))
     service.db.guard = lambda: instance.use_current_key(service)
     _check_folders(service)
-    service.process.pending_check = owed
     return service
 
 
@@ -264,12 +270,7 @@ def join_service(settings: Settings) -> AppContext:
     if not path.exists() or _is_empty(path):
         return start_service(settings)
     integrity.check_essential_tables(path)
-    vault = load_vault(settings, needed=needed_keys(path))
-    models.check_columns(path)
-    service = open_context(Runtime(settings, vault, host=identify_host()))
-    service.db.guard = lambda: instance.use_current_key(service)
-    _check_folders(service)
-    return service
+    return _open(settings, needed_keys(path), identify_host(), SystemClock())
 
 
 def _is_empty(path: Path) -> bool:
