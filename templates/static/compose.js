@@ -331,6 +331,6 @@
     });
   }
 
-  if ("restored" in form.dataset || document.querySelector("#verdict p")) changed();
+  if ("restored" in form.dataset || document.querySelector("#verdict .verdict")) changed();
   else offer();
 })();
