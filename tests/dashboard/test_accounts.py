@@ -20,7 +20,7 @@ from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account
 from tests.support.app_server import ApiClient, AppServer, Person, error_of
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
-from tests.support.dashboard_forms import follow_notice, send_form
+from tests.support.dashboard_forms import HTML, follow_notice, send_form
 
 
 def schedule(server: AppServer, alice: Person, count: int, minutes: int = 60) -> list[str]:
@@ -49,6 +49,22 @@ def test_disconnecting_says_what_will_happen_and_keeps_what_waits(
     assert send_form(browser, path).status_code == 303
     assert status_of(alice, posts) == {"queued"}
     assert browser.get(path).status_code == 404
+
+
+def test_accounts_that_need_attention_come_first(server: AppServer, alice: Person, browser: ApiClient) -> None:
+    for platform in ("threads", "twitter"):
+        server.connect(alice, platform)
+    ids = [account["id"] for account in browser.get("/v1/accounts").json()["data"]]
+    revoked = Account.update(status="revoked").where(Account.id == ids[-1])
+    server.service.write(lambda tx: revoked.execute()).result()
+    shown = re.findall(r'<th scope="row">.*?href="/accounts/([0-9a-f-]+)"', browser.get("/accounts").text, re.S)
+    assert shown == [ids[-1], *ids[:-1]]
+
+
+def test_a_form_to_connect_says_where_its_fields_are_found(browser: ApiClient) -> None:
+    page = browser.get("/connect/bluesky", headers=HTML).text
+    assert "Settings, Privacy and security, App passwords" in page
+    assert 'aria-describedby="field-password-hint"' in page
 
 
 def test_what_waits_goes_out_once_the_account_is_connected_again(

@@ -137,8 +137,13 @@ PLATFORM = Platform(
     reply_options=("replyToUri", "replyToCid", "replyRootUri", "replyRootCid"),
     has_public_lookup=True,
     credentials=(
-        CredentialField("handle", "Handle"),
-        CredentialField("password", "App password", secret=True),
+        CredentialField("handle", "Handle", hint="Such as you.bsky.social, without the @."),
+        CredentialField(
+            "password",
+            "App password",
+            secret=True,
+            hint="Not your main password. In Bluesky: Settings, Privacy and security, App passwords.",
+        ),
     ),
     connection_lifetime=(
         "A session lasts 90 days from its last use, and socialpub renews it in time. It ends when the owner deletes "

@@ -76,6 +76,7 @@ class CredentialField:
     name: str
     label: str
     secret: bool = False
+    hint: str = ""  # where the user finds it
 
 
 TextUnit = Literal["graphemes", "weighted", "utf16", "characters"]

@@ -25,10 +25,16 @@ FAILURES_SHOWN = 5
 
 async def list_accounts(call: RequestContext) -> HandlerResponse:
     """GET /accounts."""
+
+    def read(session: DashboardSession) -> dict[str, Any]:
+        rows = accounts.list_bodies(session.scope)
+        rows.sort(key=lambda row: row["status"] == "active" and "attention" not in row)  # those to mend first
+        return {"accounts": rows, "sets_up": apps.may_manage(call.scope)}
+
     return await show(
         call,
         "accounts/list.html",
-        lambda session: {"accounts": accounts.list_bodies(session.scope), "sets_up": apps.may_manage(call.scope)},
+        read,
         platforms=platforms.PLATFORMS,
         ready=[name for name in platforms.PLATFORMS if connect.is_ready(call.service, name)],
     )
