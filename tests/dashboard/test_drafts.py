@@ -62,10 +62,16 @@ def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: P
     assert "Awaits approval" in author.get("/drafts").text
     assert send_form(owner, f"{page}/return", note="Shorter.").status_code == 303
     assert "Shorter." in author.get(page).text
-    seen = re.search(r'name="seen" value="(\w+)"', owner.get(page).text)
+    assert send_form(author, f"{page}/propose").status_code == 303
+    shown = owner.get(page).text
+    assert 0 < shown.index(">Approve</button>") < shown.index(">Publish now</button>")  # what it waits for is first
+    assert '<button class="" type="submit">Approve</button>' in shown
+    assert re.search("Created by .*ann@.* Last changed by .*ann@", shown)
+    assert re.search("by .*ann@", owner.get("/drafts").text)
+    seen = re.search(r'name="seen" value="(\w+)"', shown)
     assert seen
     assert send_form(owner, f"{page}/approve", seen="0" * 64).status_code == 303
-    assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "draft"  # it is not what was shown
+    assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "proposed"  # it is not what was shown
     assert send_form(owner, f"{page}/approve", seen=seen[1]).status_code == 303
     assert send_form(owner, f"{page}/link").status_code == 303
     assert "A link works until" in owner.get(page).text
@@ -74,6 +80,10 @@ def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: P
     done = send_form(owner, f"{page}/publish")
     assert "Post published." in follow_notice(owner, done)
     assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "published"
+    for address in (page, "/drafts"):  # its posts can still be scheduled, or have failed
+        shown = owner.get(address).text
+        assert ("Post created" in shown, "Published</span>" in shown) == (True, False), address
+    assert f'<br><a href="{page}">View the draft</a>' in owner.get("/settings/log").text
 
 
 def test_a_draft_whose_post_is_refused_is_not_accepted(server: AppServer, alice: Person) -> None:
