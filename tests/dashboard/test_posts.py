@@ -199,6 +199,14 @@ def test_an_empty_log_says_what_it_is_for(browser: ApiClient, alice: Person) -> 
     assert "No posts match these filters" in browser.get("/posts?q=nothing", headers=HTML).text
 
 
+def test_filters_are_offered_once_there_is_a_post(browser: ApiClient, alice: Person) -> None:
+    for query, offered in (("", False), ("?status=failed", True)):
+        page = browser.get(f"/posts{query}", headers=HTML).text
+        assert ('id="filters"' in page, 'form="filters"' in page) == (offered, offered), query
+    scheduled(alice)
+    assert 'id="filters"' in browser.get("/posts", headers=HTML).text
+
+
 def test_the_log_is_that_of_the_profile_one_is_in(
     server: AppServer, alice: Person, bob: Person, browser: ApiClient
 ) -> None:
@@ -349,6 +357,33 @@ def test_a_failed_post_is_tried_again_now_or_then(server: AppServer, alice: Pers
     assert alice.api.get(f"/v1/posts/{then}").json()["scheduledAt"] == "2099-05-04T15:30:00.000Z"
     refused = follow_notice(browser, send_form(browser, f"/posts/{now}/retry"))
     assert "has not failed" in refused
+
+
+def test_refused_content_is_changed_before_it_is_sent_again(
+    server: AppServer, alice: Person, browser: ApiClient
+) -> None:
+    post = failed_post(server, alice, REFUSED, status="rejected")
+    page = page_of(browser, post)
+    assert f'<a class="button" href="/compose?from={post}">Edit and send again</a>' in page
+    assert page.index("Edit and send again") < page.index("Retry now")
+    assert "Duplicate" not in page
+
+
+def test_changing_one_of_several_targets_says_that_the_others_stay(world: RequestCast, browser: ApiClient) -> None:
+    world.server.connect(world.alice, "threads")
+    targets = [world.target(), {"accountId": world.alice.accounts["threads"]["id"]}]
+    post = world.scheduled(targets=targets, text="For both")
+    page = page_of(browser, post)
+    batch = world.alice.api.get(f"/v1/posts/{post}").json()["batchId"]
+    assert "Only the post on Bluesky moves." in page
+    moving = re.search(rf'href="(/publications/{batch}/move\?from=\d+)"', page)
+    assert moving is not None
+    assert ">Move</button>" in browser.get(moving[1], headers=HTML).text
+    assert "The posts to its other accounts stay." in page_of(browser, post, "/cancel")
+    assert "Posts to other accounts stay as they are." in browser.get(f"/compose?post={post}", headers=HTML).text
+    alone = world.scheduled(text="For one")
+    assert "Only the post on Bluesky moves." not in page_of(browser, alone)
+    assert "The posts to its other accounts stay." not in page_of(browser, alone, "/cancel")
 
 
 @pytest.mark.parametrize("is_known", [True, False])
