@@ -43,7 +43,8 @@ def test_the_first_steps_tick_themselves_off(server: AppServer) -> None:
     browser = sign_in(server, new.organization)
     page = browser.get("/").text
     assert '<a href="/accounts#connect">Connect an account</a>' in page
-    assert "Create an API key <span" in page  # there is one already
+    assert "Create an API key, if a program will publish <span" in page  # there is one already
+    assert page.index("Publish your first post") < page.index("Create an API key")
     server.connect_bluesky(new)
     assert "Connect an account <span" in browser.get("/").text
     new.api.publish({"text": "first", "targets": [{"accountId": new.bluesky}]})
@@ -61,6 +62,14 @@ def test_where_nothing_needs_eyes_it_says_so(world: RequestCast, browser: ApiCli
     lists = page[page.index('id="next"') :]
     assert lists.index("it comes") < lists.index("it is out")
     assert page.index('class="dayline"') < page.index('id="next"')  # the day, before what is far
+
+
+def test_refused_content_is_edited_and_sent_again_from_here(world: RequestCast, browser: ApiClient) -> None:
+    refused = {"fault": "status:400", "operation": "com.atproto.repo.putRecord", "times": 1}
+    world.server.lab.lab.faults.add([refused])
+    (result,) = world.post().json()["results"]
+    assert (result["status"], result["error"]["code"]) == ("rejected", "platform_rejected")
+    assert f'href="/compose?from={result["postId"]}">Edit and send again' in browser.get("/").text
 
 
 def test_the_day_has_its_free_slots_and_what_waits_for_approval(world: RequestCast, browser: ApiClient) -> None:
