@@ -147,7 +147,7 @@ def test_a_retry_at_a_time_that_is_left_out_sends_nothing(world: RequestCast, br
 REFUSED_FORMS: dict[str, Refuse] = {
     "password": _refuse("/settings/password", password="wrong", new_password="x", page="/settings"),
     "profile": _refuse("/settings/profiles/{profile}", name=""),
-    "slots": _refuse("/settings/profiles/{profile}/slots", slots="nonsense", page="/settings/profiles"),
+    "slots": _refuse("/settings/profiles/{profile}/slots", mon="nonsense", page="/settings/profiles"),
     "profile deletion": _refuse("/settings/profiles/{profile}/delete", page="/settings/profiles"),
     "channel": _change_channel,
     "composer": lambda world, browser: send_compose(browser, "check"),

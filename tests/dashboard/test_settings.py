@@ -142,29 +142,41 @@ def test_a_profile_is_renamed_and_deleted(server: AppServer, owner: httpx.Client
     assert "Far West" not in owner.get("/settings/profiles").text
 
 
-def test_the_slots_of_a_profile_are_a_form(owner: httpx.Client, alice: Person) -> None:
+def test_the_slots_of_a_profile_are_a_field_for_each_day(owner: httpx.Client, alice: Person) -> None:
     path = f"/settings/profiles/{alice.profile}"
     assert "There are none yet." in owner.get(path).text
-    typed = "thu 18:00\r\n\r\nMon  09:30\r\n"
-    assert send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots=typed).status_code == 303
+    typed = {"zone": "Europe/Berlin", "thu": " 18:00", "mon": "9:30,17:00  ", "sun": ""}
+    assert send_settings_form(owner, f"{path}/slots", **typed).status_code == 303
     stored = alice.api.get("/v1/slots").json()
-    weekly = [{"day": "mon", "time": "09:30"}, {"day": "thu", "time": "18:00"}]
-    assert (stored["zone"], stored["weekly"]) == ("Europe/Berlin", weekly)
+    weekly = [("mon", "09:30"), ("mon", "17:00"), ("thu", "18:00")]
+    assert stored["zone"] == "Europe/Berlin"
+    assert [(slot["day"], slot["time"]) for slot in stored["weekly"]] == weekly
     page = owner.get(path).text
-    assert "mon 09:30\nthu 18:00</textarea>" in page
+    for name, value in (("mon", "09:30, 17:00"), ("thu", "18:00"), ("sun", "")):
+        assert f'name="{name}" type="text" value="{value}"' in page
     assert '<option value="Europe/Berlin" selected' in page
-    wrong = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots="mon 9:30\nfri")
+    wrong = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", mon="09:30", fri="9:30, noon")
     assert wrong.status_code == 400
-    assert "mon 9:30\nfri</textarea>" in wrong.text
-    assert "Line 1: write a day and a time of 24 hours, such as mon 09:30." in wrong.text
-    again = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots="mon 09:30\n\nmonday 10:00")
-    assert "Line 3: write a day" in again.text
-    twice = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", slots="mon 09:30\nmon 09:30")
+    assert 'name="fri" type="text" value="9:30, noon"' in wrong.text
+    assert "Friday: write times of 24 hours, such as 09:30, with commas between them." in wrong.text
+    for time in ("930", "24:00", "9:3", "9.30", ":", "09:30pm", "-9:30"):
+        refused = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", sat=time)
+        assert (refused.status_code, "Saturday: write times" in refused.text) == (400, True), time
+    twice = send_settings_form(owner, f"{path}/slots", zone="Europe/Berlin", mon="09:30, 9:30")
     assert "Each day and time should occur only once." in twice.text
-    assert "weekly." not in again.text + twice.text
+    assert "weekly." not in wrong.text + twice.text
     assert alice.api.get("/v1/slots").json() == stored
-    assert send_settings_form(owner, f"{path}/slots", zone="UTC", slots="").status_code == 303
+    assert send_settings_form(owner, f"{path}/slots", zone="UTC").status_code == 303
     assert alice.api.get("/v1/slots").json()["weekly"] == []
+
+
+def test_the_calendar_and_the_composer_lead_to_the_slots(server: AppServer, owner: httpx.Client, alice: Person) -> None:
+    there = f"/settings/profiles/{alice.profile}#slots"
+    member = sign_in(server, alice.organization, role="member", name="mona")
+    for page in ("/calendar", "/calendar/week", "/compose"):
+        shown = owner.get(page, follow_redirects=True).text
+        assert (f'href="{there}"' in shown, "#slots" in member.get(page, follow_redirects=True).text) == (True, False)
+    assert f'href="{there}"' in owner.get("/settings/profiles").text
 
 
 def test_a_profile_that_owns_accounts_says_so_in_place_of_a_button(owner: httpx.Client, alice: Person) -> None:

@@ -34,6 +34,10 @@ from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 OWN_PATH, KEYS_PATH, PROFILES_PATH = "/settings", "/settings/keys", "/settings/profiles"
+WEEKDAYS = dict(
+    zip(slots.DAYS, ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"), strict=True)
+)
+"""The fields of the form of slots, and their labels."""
 
 # --- The user ----------------------------------------------------------------------------------------------------
 
@@ -110,7 +114,7 @@ async def list_keys(call: RequestContext) -> HandlerResponse:
         base_url=call.service.base_url,
         presets=[(preset.name, preset.label) for preset in key_scopes.KEY_PRESETS.values()],
         scopes=[(f"scope.{scope.name}", scope) for scope in key_scopes.KEY_SCOPES.values()],
-        lifetimes=[("", "never"), *key_form.list_lifetimes()],
+        lifetimes=[("", "Never"), *key_form.list_lifetimes()],
     )
 
 
@@ -180,6 +184,7 @@ async def edit_profile(call: RequestContext) -> HandlerResponse:
             "slots": slots.load_body(call.service, replace(call.scope, profile=profile)),
         },
         zones=[(name, name) for name in list_zones()],
+        weekdays=WEEKDAYS,
     )
 
 
@@ -194,29 +199,30 @@ async def rename_profile(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, PROFILES_PATH, "Profile renamed.")
 
 
-def _explain_slots(error: ApiError, numbers: Sequence[int]) -> str:
-    """Return what is wrong with a form of slots; `numbers`: of its lines that have one."""
+def _explain_slots(error: ApiError, days: Sequence[str]) -> str:
+    """Return what is wrong with a form of slots; `days`: the name of each slot's day."""
     issues = error.platform_response if isinstance(error.platform_response, list) else [{"path": []}]
     match issues[0]["path"]:
         case ["weekly", int(place), *_]:
-            return f"Line {numbers[place]}: write a day and a time of 24 hours, such as mon 09:30."
+            return f"{days[place]}: write times of 24 hours, such as 09:30, with commas between them."
         case ["weekly"]:
             return f"{issues[0]['message']}."
     return error.message
 
 
 async def define_slots(call: RequestContext) -> HandlerResponse:
-    """POST /settings/profiles/{id}/slots: one slot in each line."""
+    """POST /settings/profiles/{id}/slots: the times of each day, such as `mon=9:30, 17:00`."""
     form, profile = forms.parse(call), call.path_value("profile_id")
-    lines = [line.lower().split(maxsplit=1) for line in form.get("slots", "").splitlines()]
-    weekly = [dict(zip(("day", "time"), parts, strict=False)) for parts in lines if parts]
+    weekly = [
+        {"day": day, "time": f"0{time}" if time[1:2] == ":" else time}
+        for day in WEEKDAYS
+        for time in form.get(day, "").replace(",", " ").split()
+    ]
     try:
         fields = {"profileId": profile, "zone": form.get("zone", ""), "weekly": weekly}
         await actions.perform(call.actor, slots.define, validation.parse_object(SlotsRequest, fields))
     except ApiError as error:
-        error.message = _explain_slots(
-            require_form_error(error), [place for place, parts in enumerate(lines, 1) if parts]
-        )
+        error.message = _explain_slots(require_form_error(error), [WEEKDAYS[slot["day"]] for slot in weekly])
         return await edit_profile(keep_form(call, error, form))
     return redirect_with_flash(call, f"{PROFILES_PATH}/{profile}", "Slots saved. Queued posts keep their times.")
 
