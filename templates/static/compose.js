@@ -57,7 +57,7 @@
       if (entry.sent || Date.now() - entry.at > KEPT_MS) localStorage.removeItem(name);
     const shown = JSON.stringify(read());
     for (const [name, entry] of entries(prefix())) {
-      if (JSON.stringify(entry.fields) === shown) localStorage.removeItem(name);
+      if (JSON.stringify(entry.fields) === shown || !isWorthSaving(entry.fields)) localStorage.removeItem(name);
       else return show(name, entry);
     }
   }
@@ -113,11 +113,12 @@
 
   function changed() {
     keep();
-    if (!stopped && !timer && !saving && isWorthSaving()) timer = setTimeout(save, SAVE_MS);
+    if (!stopped && !timer && !saving && isWorthSaving(read())) timer = setTimeout(save, SAVE_MS);
   }
 
-  function isWorthSaving() {
-    return Boolean(fields.draft.value) || Object.entries(read()).some(([name, value]) => value && !PLAIN.test(name));
+  function isWorthSaving(values) {
+    if (fields.draft.value || fields.post.value) return true;
+    return Object.entries(values).some(([name, value]) => value && !PLAIN.test(name));
   }
 
   function save() {

@@ -16,6 +16,7 @@ from socialpub.store.schema.models import Account, Post
 from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, needs_password, send_form
+from tests.support.media_uploads import wait_until
 from tests.support.post_drafts import new_draft
 from tests.support.post_outcomes import failed, unknown
 from tests.support.publishing_state import paused
@@ -62,6 +63,15 @@ def test_where_nothing_needs_eyes_it_says_so(world: RequestCast, browser: ApiCli
     lists = page[page.index('id="next"') :]
     assert lists.index("it comes") < lists.index("it is out")
     assert page.index('class="dayline"') < page.index('id="next"')  # the day, before what is far
+
+
+def test_every_page_says_that_publishing_is_paused(world: RequestCast, browser: ApiClient) -> None:
+    pages, words = ("/compose", "/posts", "/calendar/month/2099-01", "/settings"), "Publishing is paused: posts wait"
+    assert not any(words in browser.get(page).text for page in pages)
+    with paused(world.server.service, world.server.lab.lab):
+        wait_until(lambda: words in browser.get("/compose").text)
+        assert all(words in browser.get(page).text for page in pages)
+        assert words not in browser.get("/").text  # it tells the reason
 
 
 def test_refused_content_is_edited_and_sent_again_from_here(world: RequestCast, browser: ApiClient) -> None:

@@ -199,6 +199,19 @@ def test_an_empty_log_says_what_it_is_for(browser: ApiClient, alice: Person) -> 
     assert "No posts match these filters" in browser.get("/posts?q=nothing", headers=HTML).text
 
 
+def test_one_publication_is_shown_without_filters(world: RequestCast, browser: ApiClient) -> None:
+    world.server.connect(world.alice, "threads")
+    targets = [world.target(), {"accountId": world.alice.accounts["threads"]["id"]}]
+    posts = [world.scheduled(targets=targets, text="For both"), world.scheduled(text="Another")]
+    batch = world.alice.api.get(f"/v1/posts/{posts[0]}").json()["batchId"]
+    page = browser.get(f"/posts?batchId={batch}", headers=HTML).text
+    assert "<h1>One post, 2 accounts</h1>" in page
+    assert ('id="results"' in page, 'id="filters"' in page, 'class="chips"' in page) == (True, False, False)
+    for more in ("&status=queued", "&q=both"):  # a search is one
+        searched = browser.get(f"/posts?batchId={batch}{more}", headers=HTML).text
+        assert ("<h1>Posts</h1>" in searched, 'id="filters"' in searched) == (True, True), more
+
+
 def test_filters_are_offered_once_there_is_a_post(browser: ApiClient, alice: Person) -> None:
     for query, offered in (("", False), ("?status=failed", True)):
         page = browser.get(f"/posts{query}", headers=HTML).text

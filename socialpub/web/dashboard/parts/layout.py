@@ -92,7 +92,8 @@ async def show(
             "Your session had ended, so the form was not sent. Send it again: what you typed is there."
         )
     error = call.form_error
-    frame |= {"notice": notice, "problem": error.message if error else "", **values_read}
+    frame |= {"notice": notice, "problem": error.message if error else "", "is_paused": call.engine.paused is not None}
+    frame |= values_read
     frame |= {"filled": call.filled} if call.filled else {}
     return templates.render_page(template, error.status if error else status, delete_cookie, **frame | values)
 
