@@ -200,7 +200,7 @@ function show(form, page, parts, sent, moved) {
   }
   if (parts !== LIVE) {
     for (const each of form.querySelectorAll("details.findings")) each.open = page.getElementById(each.lastElementChild.id)?.parentElement.open || false;
-    if (!page.querySelector("#verdict p")) check(form);
+    if (!page.querySelector("#verdict .verdict")) check(form);
   }
   showCopying();
   form.dispatchEvent(new Event("parts"));
@@ -234,7 +234,7 @@ function check(form, wait = REST_MS) {
 }
 // A form that comes with words in it (of a draft, a post, or from before the session ended) is checked as it is.
 for (const form of document.querySelectorAll("form[data-counts]"))
-  if (form.elements.text.value && !document.querySelector("#verdict p")) check(form, 0);
+  if (form.elements.text.value && !document.querySelector("#verdict .verdict")) check(form, 0);
 
 // Files that are dropped on a form are chosen in its field, and sent.
 for (const form of document.querySelectorAll("form[data-drop]")) {

@@ -847,6 +847,21 @@ def test_a_draft_that_is_opened_is_previewed_as_it_is(server: AppServer, alice: 
     assert read_draft(alice.api, draft)["updatedAt"] == read_draft(alice.api, draft)["createdAt"]  # nothing was saved
 
 
+def test_choosing_only_a_time_leaves_nothing_to_restore(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1000)
+    tab.page.locator("#later").check(force=True)
+    assert tab.ask("localStorage.length") == 1
+    tab.reload()
+    assert tab.page.locator("#unsaved").is_hidden()
+    tab.page.locator("#text").fill("A text")
+    tab.page.route("**/drafts", lambda route: route.abort())  # only the browser keeps it
+    tab.page.locator("#later").check(force=True)
+    tab.reload()
+    tab.page.locator("#unsaved").wait_for()
+    tab.page.unroute("**/drafts")
+
+
 def test_what_others_have_written_is_never_run(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     stored_media(alice.api, altText=XSS)
     server.connect(alice, "pinterest", defaultBoardId=XSS, defaultBoardName=XSS)
