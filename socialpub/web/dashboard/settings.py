@@ -34,9 +34,15 @@ from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 OWN_PATH, KEYS_PATH, PROFILES_PATH = "/settings", "/settings/keys", "/settings/profiles"
-WEEKDAYS = dict(
-    zip(slots.DAYS, ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"), strict=True)
-)
+WEEKDAYS = {
+    "mon": "Monday",
+    "tue": "Tuesday",
+    "wed": "Wednesday",
+    "thu": "Thursday",
+    "fri": "Friday",
+    "sat": "Saturday",
+    "sun": "Sunday",
+}
 """The fields of the form of slots, and their labels."""
 
 # --- The user ----------------------------------------------------------------------------------------------------
