@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,7 +187,11 @@ def find_only(scope: Scope) -> ProfileRow | None:
 
 
 def _make_slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "profile"
+    """Return the name in lower case with hyphens. In another script it keeps its letters."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if plain and not any(char.isalpha() and not char.isascii() for char in unicodedata.normalize("NFKD", name)):
+        return plain
+    return "-".join(unicodedata.normalize("NFKC", name).lower().split())
 
 
 class ProfileColumns(TypedDict):

@@ -365,6 +365,17 @@ def test_a_member_reads_but_manages_nothing(server, owner):
     assert api.post("/settings/keys", data={"csrf_token": session["csrf"], "name": "x"}).status_code == 403
 
 
+def test_names_in_any_script_make_distinct_slugs(server, owner):
+    api = signed_in(server)
+    token = {"X-CSRF-Token": server.rows(Session)[0]["csrf"]}
+    slugs = {"日本": "日本", "Ελλάς": "ελλάς", "Café  Süd": "caf-s-d", "Школа A": "школа-a", "की": "की", "का": "का", "🎉": "🎉"}
+    for name, slug in slugs.items():
+        made = api.post("/v1/profiles", json={"name": name}, headers=token)
+        assert (made.status_code, made.json()["slug"]) == (201, slug)
+    twin = api.post("/v1/profiles", json={"name": "ΕΛΛΆΣ"}, headers=token)
+    assert (twin.status_code, error_of(twin)["rule"]) == (409, "profile.slug.unique")
+
+
 def test_profiles_are_made_renamed_and_deleted_with_their_keys(server, owner, bob):
     api = signed_in(server)
     token = {"X-CSRF-Token": server.rows(Session)[0]["csrf"]}
