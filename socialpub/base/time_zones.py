@@ -6,10 +6,13 @@ from functools import cache, lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 
+_NO_ZONES = {"localtime", "Factory"}  # the zone of this machine, which never matters, and that of an unset one
+
+
 @cache
 def list_zones() -> tuple[str, ...]:
     """List the IANA time zone names."""
-    return tuple(sorted(available_timezones()))
+    return tuple(sorted(available_timezones() - _NO_ZONES))
 
 
 @lru_cache(1024)

@@ -72,6 +72,8 @@ def test_slots_are_read_as_they_were_defined(at_monday: RequestCast) -> None:
         ({}, ["zone", "weekly"]),
         ({"zone": "Mars/Base", "weekly": []}, ["zone"]),
         ({"zone": "europe/berlin", "weekly": []}, ["zone"]),
+        ({"zone": "localtime", "weekly": []}, ["zone"]),
+        ({"zone": "Factory", "weekly": []}, ["zone"]),
         ({"zone": "UTC", "weekly": [{"day": "Monday", "time": "9:30"}]}, ["weekly.0.day", "weekly.0.time"]),
         ({"zone": "UTC", "weekly": [{"day": "mon", "time": "24:00"}]}, ["weekly.0.time"]),
         ({"zone": "UTC", "weekly": [{"day": "mon", "time": "09:30"}] * 2}, ["weekly"]),
