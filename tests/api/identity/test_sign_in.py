@@ -368,7 +368,7 @@ def test_a_member_reads_but_manages_nothing(server, owner):
 def test_names_in_any_script_make_distinct_slugs(server, owner):
     api = signed_in(server)
     token = {"X-CSRF-Token": server.rows(Session)[0]["csrf"]}
-    slugs = {"日本": "日本", "Ελλάς": "ελλάς", "Café  Süd": "caf-s-d", "Школа A": "школа-a", "की": "की", "का": "का", "🎉": "🎉"}
+    slugs = {"日本": "日本", "Ελλάς": "ελλάς", "Café  Süd": "caf-s-d", "Школа A": "школа-a", "की": "की", "का": "का"}
     for name, slug in slugs.items():
         made = api.post("/v1/profiles", json={"name": name}, headers=token)
         assert (made.status_code, made.json()["slug"]) == (201, slug)
