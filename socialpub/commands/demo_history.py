@@ -19,7 +19,19 @@ from socialpub.domain.accounts import token_refresh
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.delivery.notifications.notification_outbox import NotificationOutbox
 from socialpub.domain.delivery.webhooks.webhook_outbox import WebhookOutbox
-from socialpub.simulator.demo_story import ASKED_MS, DAY_MS, DAYS, HOOKS, PICTURES, SCENES, Picture, Scene
+from socialpub.simulator.demo_story import (
+    ASKED_MS,
+    DAY_MS,
+    DAYS,
+    DRAFTS,
+    HOOKS,
+    PICTURES,
+    SCENES,
+    SLOTS,
+    Picture,
+    Scene,
+    StoryDraft,
+)
 from socialpub.simulator.state import Settings, SimulatorState
 
 SIZE = (1080, 1350)
@@ -97,6 +109,9 @@ class DemoHistory:
                 self._publish(scene, batches[number])
         self._advance_to(SystemClock().now_ms())
         token_refresh.warn_ending(self.service)  # as a server does every minute
+        self._request("PUT", "/v1/slots", self.main, json={"zone": "UTC", "weekly": SLOTS})
+        for draft in DRAFTS:
+            self._save_draft(draft, now)
         self.lab.configure(processing_ms=PROCESSING_MS)
 
     def _advance_to(self, at_ms: int) -> None:
@@ -141,6 +156,15 @@ class DemoHistory:
         )
         self._change(scene, batch)
         return batch
+
+    def _save_draft(self, draft: StoryDraft, now_ms: int) -> None:
+        key = self.bakery if draft.bakery else self.main
+        body: dict[str, Any] = {"targets": [{"platform": name} for name in draft.platforms], "text": draft.text}
+        if draft.when:
+            body["scheduledAt"] = format_iso(draft.when.ms(now_ms))
+        saved = self._request("POST", "/v1/drafts", key, json=body)
+        if draft.is_proposed:
+            self._request("POST", f"/v1/drafts/{saved['id']}/propose", key)
 
     def _change(self, scene: Scene, batch: dict[str, Any]) -> None:
         """Apply a user's change before publication."""

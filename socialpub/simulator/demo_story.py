@@ -61,6 +61,17 @@ class Scene:
 
 
 @dataclass(frozen=True)
+class StoryDraft:
+    """Draft that waits now: for more text, or, if `is_proposed`, for an approval."""
+
+    text: str
+    platforms: tuple[str, ...]
+    when: StoryTime | None = None
+    bakery: bool = False
+    is_proposed: bool = False
+
+
+@dataclass(frozen=True)
 class Picture:
     """Poster: sky colors, top and bottom, and circles (x, y, radius)."""
 
@@ -164,3 +175,9 @@ SCENES = (
     Scene(on(9, "18:00"), ("tiktok", "instagram"), "Latte art, the slow way.", "clip"),
     Scene(on(12, "09:00"), ("linkedin",), "A year of open books: our numbers."),
 )
+DRAFTS = (
+    StoryDraft("Advent at the café: a new biscuit every day. Which one first?", ("instagram", "facebook")),
+    StoryDraft("Order your stollen until Thursday.", ("threads",), on(3, "12:00"), bakery=True, is_proposed=True),
+)
+SLOTS = tuple({"day": day, "time": time} for day in ("mon", "wed", "fri") for time in ("08:30", "17:00"))
+"""Weekly slots of the café."""
