@@ -90,7 +90,6 @@ CASES: dict[str, tuple[str, set[str]]] = {
         "build_error_body(given, given)",
         "library.to_body(given, given)",
         "library.load_page(given, given, given)",
-        "post_log.to_body(given, given)",
         "post_log.load_body(given, given)",
     )
 }  # fmt: skip

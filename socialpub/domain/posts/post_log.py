@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import format_iso
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
@@ -20,8 +18,8 @@ from socialpub.domain.schemas.posts import BatchesQuery, PostBody, PostsQuery
 from socialpub.store import casefold
 from socialpub.store.engine import sql
 from socialpub.store.queries import post_json
-from socialpub.store.rows import AccountRow, PostRow
-from socialpub.store.schema.models import Account, Post, find_row_where, get_row
+from socialpub.store.rows import PostRow
+from socialpub.store.schema.models import Post, find_row_where
 from socialpub.store.search import SearchHit
 
 LISTING = "posts"
@@ -32,41 +30,6 @@ FILTER_PARAMETERS = {  # parameters that may read more than the page
     "scheduled_before", "order",
 }  # fmt: skip
 _TIME_MAX = 2**62  # beyond any post's time; negative: before it
-
-
-def to_body(row: PostRow, account: AccountRow) -> PostBody:
-    """Build the API body of a post."""
-    shown: PostBody = {
-        "id": row["id"],
-        "batchId": row["batch"],
-        "externalId": row["external_id"],
-        "profileId": row["profile"],
-        "accountId": row["account"],
-        "account": {
-            "id": account["id"],
-            "platform": account["platform"],
-            "platformAccountId": account["platform_account_id"],
-            "displayName": account["display_name"],
-        },
-        "platform": row["platform"],
-        "status": row["status"],
-        "text": row["text"],
-        "mediaRefs": json.loads(row["media"]),
-        "scheduledAt": format_iso(row["scheduled_at"]),
-        "nextAttemptAt": format_iso(row["next_attempt_at"]),
-        "publishedAt": format_iso(row["published_at"]),
-        "platformUri": row["platform_uri"],
-        "platformCid": row["platform_cid"],
-        "url": row["url"],
-        "warnings": json.loads(row["warnings"]),
-        "threadOf": row["thread_of"],
-        "threadPosition": row["thread_position"],
-        "createdAt": format_iso(row["created_at"]),
-        "updatedAt": format_iso(row["updated_at"]),
-    }
-    if row["error"]:
-        shown["error"] = json.loads(row["error"])
-    return shown
 
 
 def find(scope: Scope, post: str) -> PostRow:
@@ -83,8 +46,9 @@ def _not_found() -> ApiError:
 
 def load_body(scope: Scope, post: str) -> PostBody:
     """Build the body of a post, as PATCH returns it. Raises ApiError `not_found`."""
-    row = find(scope, post)
-    return to_body(row, get_row(Account, row["account"]))
+    numbers = sql.dump_json([find(scope, post)["number"]])
+    body: PostBody = sql.load_json(sql.fetch_value(post_json.FIND_BY_NUMBERS, (numbers,)))
+    return body
 
 
 def load_detail(scope: Scope, post: str) -> bytes:

@@ -26,7 +26,7 @@ from socialpub.domain.schemas.posts import (
     PostsQuery,
 )
 from socialpub.store.casefold import fold
-from socialpub.store.rows import AttemptRow, PostRow
+from socialpub.store.rows import AccountRow, AttemptRow, PostRow
 from socialpub.store.schema import migration
 from socialpub.store.schema.models import Account, Attempt, Post, find_rows, get_row
 from tests.support import post_rows as kit
@@ -124,6 +124,40 @@ def attempt(dice: random.Random, post: str, number: int) -> dict[str, Any]:
     }
 
 
+def post_body(row: PostRow, account: AccountRow) -> PostBody:
+    shown: PostBody = {
+        "id": row["id"],
+        "batchId": row["batch"],
+        "externalId": row["external_id"],
+        "profileId": row["profile"],
+        "accountId": row["account"],
+        "account": {
+            "id": account["id"],
+            "platform": account["platform"],
+            "platformAccountId": account["platform_account_id"],
+            "displayName": account["display_name"],
+        },
+        "platform": row["platform"],
+        "status": row["status"],
+        "text": row["text"],
+        "mediaRefs": json.loads(row["media"]),
+        "scheduledAt": format_iso(row["scheduled_at"]),
+        "nextAttemptAt": format_iso(row["next_attempt_at"]),
+        "publishedAt": format_iso(row["published_at"]),
+        "platformUri": row["platform_uri"],
+        "platformCid": row["platform_cid"],
+        "url": row["url"],
+        "warnings": json.loads(row["warnings"]),
+        "threadOf": row["thread_of"],
+        "threadPosition": row["thread_position"],
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
+    }
+    if row["error"]:
+        shown["error"] = json.loads(row["error"])
+    return shown
+
+
 def attempt_body(row: AttemptRow) -> AttemptBody:
     return {
         "id": row["id"],
@@ -145,7 +179,7 @@ def expected(row: PostRow) -> PostDetail:
     attempts = [attempt_body(found) for found in find_rows(Attempt, Attempt.post == row["id"], order=Attempt.number)]
     options = json.loads(row["options"])
     return {
-        **post_log.to_body(row, get_row(Account, row["account"])),
+        **post_body(row, get_row(Account, row["account"])),
         "options": {"platform": row["platform"], **options},
         "firstComment": comment,
         "attempts": attempts,
@@ -185,7 +219,7 @@ def test_a_page_is_what_its_rows_say(service: AppContext, rows: list[PostRow]) -
         page = json.loads(one_page(service, cursor))
         shown += map(dumps, page["data"])
         cursor = page["nextCursor"]
-    bodies = service.read(lambda: [post_log.to_body(row, get_row(Account, row["account"])) for row in rows]).result()
+    bodies = service.read(lambda: [post_body(row, get_row(Account, row["account"])) for row in rows]).result()
     assert len(rows) == ROWS
     assert shown == list(map(dumps, bodies))
 
@@ -214,7 +248,7 @@ def test_a_filtered_page_is_what_its_rows_say(service: AppContext, rows: list[Po
 
     fitting = [row for row in rows if fits(row)]
     assert fitting
-    bodies = service.read(lambda: [post_log.to_body(row, get_row(Account, row["account"])) for row in fitting]).result()
+    bodies = service.read(lambda: [post_body(row, get_row(Account, row["account"])) for row in fitting]).result()
     assert json.loads(made)["data"] == bodies[:200]
 
 
