@@ -41,7 +41,6 @@ from socialpub.store.engine import sql
 from socialpub.store.queries import publish_runs
 from socialpub.store.queries.bulk import BulkUpdate
 from socialpub.store.rows import PostRow
-from socialpub.store.schema.models import Post, get_row
 
 log = logging.getLogger("socialpub.posts")
 
@@ -73,9 +72,8 @@ TRANSITIONS: dict[str, Transition] = {
     "reject": _define("publishing", "rejected", "post.rejected"),
     "fail": _define("publishing", "failed", "post.failed"),
     "wait": _define("publishing", "validated", "post.failed"),  # for the next attempt
-    "doubt": _define(
-        "validated", "failed", "post.failed"
-    ),  # between two attempts, while the platform may complete the post by itself
+    # Between two attempts, while the platform may complete the post by itself.
+    "doubt": _define("validated", "failed", "post.failed"),
     # Before anything was sent.
     "overdue": _define("queued validated publishing", "failed", "post.failed"),
     "refuse": _define("queued validated", "rejected", "post.rejected"),
@@ -105,7 +103,7 @@ def apply(
     name: str,
     post: str,
     *,
-    where: Any = None,
+    where: tuple[str, int] | None = None,
     data: TransitionData | None = None,
     request_id: str | None = None,
     previous: str | None = None,
@@ -113,22 +111,30 @@ def apply(
 ) -> PostRow | None:
     """Apply a transition and emit its events; return the new row, None if not allowed now.
 
-    `where` adds a condition, such as a time window. `data`: event data that the updated row no longer has. `previous`:
-    what the next piece of a thread replies to, if the post is published by it.
+    `where` adds an SQL condition with one value, such as a time window. `data`: event data that the updated row no
+    longer has. `previous`: what the next piece of a thread replies to, if the post is published by it.
     """
     if TRANSITIONS[name].sources <= _ERROR_STATES:
         events.preserve_error(tx, post)
     now = service.now_ms  # one time for the row and its events
-    row, receivers = (
-        _update_row(now, name, post, columns)
-        if where is None
-        else (_update_row_where(tx, now, name, post, where, columns), None)
-    )
+    row = _update_row(now, name, post, where, columns)
     if row is None:
         return None
     request_id = request_id or _find_request(row)
     for type_ in TRANSITIONS[name].events:
-        _emit(service, tx, type_, row, _DATA_BUILDERS[type_](row, data or {}), request_id, receivers, now)
+        event = _DATA_BUILDERS[type_](row, data or {})
+        events.emit(
+            service,
+            tx,
+            type_,
+            row["organization"],
+            event,
+            profile=row["profile"],
+            post=row["id"],
+            stored=events.encode_data(type_, event, row["scheduled_at"]),
+            request_id=request_id,
+            now=now,
+        )
     if row["status"] in TERMINAL_STATES:
         _continue_thread(service, tx, row, previous, request_id)
         _notify_waiters(service, tx, row)
@@ -305,35 +311,29 @@ def _get_publish_time(row: PostRow) -> int:
 
 
 def _update_row(
-    now: int, name: str, post: str, columns: Mapping[str, Any]
-) -> tuple[PostRow | None, Sequence[events.EventReceiver] | None]:
-    """Update one post; return its row and the event receivers, or two Nones."""
-    found = sql.fetch_one(_build_update(name, tuple(columns)), (now, *columns.values(), post))
-    return (None, None) if found is None else (sql.to_row(PostRow, found[:-1]), sql.load_json(found[-1]))
+    now: int, name: str, post: str, where: tuple[str, int] | None, columns: Mapping[str, Any]
+) -> PostRow | None:
+    condition, *values = where or ("TRUE",)
+    text = _build_update(name, condition, tuple(columns))
+    found = sql.fetch_one(text, (now, *columns.values(), post, *values))
+    return None if found is None else sql.to_row(PostRow, found)
 
 
 @functools.cache
-def _build_update(name: str, columns: tuple[str, ...]) -> str:
+def _build_update(name: str, condition: str, columns: tuple[str, ...]) -> str:
     """Build the UPDATE of one post that sets these columns."""
     changes = ", ".join(f"{column} = ?" for column in ("updated_at", *columns))
-    transition = TRANSITIONS[name]
-    receivers = publish_runs.RECEIVERS_JSON if transition.events else publish_runs.NO_RECEIVERS_JSON
     return (
-        f"UPDATE post SET status = '{transition.target}', {changes}"
-        f" WHERE id = ? AND status IN ({_format_sources(name)})"
-        f" RETURNING {publish_runs.POST_COLUMNS}, {receivers}"
+        f"UPDATE post SET status = '{TRANSITIONS[name].target}', {changes}"
+        f" WHERE id = ? AND status IN ({_format_sources(name)}) AND {condition}"
+        f" RETURNING {publish_runs.POST_COLUMNS}"
     )
-
-
-def _update_row_where(tx: Tx, now: int, name: str, post: str, where: Any, columns: Mapping[str, Any]) -> PostRow | None:
-    condition = (Post.id == post) & Post.status.in_(sorted(TRANSITIONS[name].sources)) & where
-    changed = Post.update(status=TRANSITIONS[name].target, updated_at=now, **columns).where(condition).execute()
-    return get_row(Post, post) if changed else None
 
 
 class AcceptedPost(TypedDict):
     """Columns that the events of an accepted post need."""
 
+    number: int
     id: str
     organization: str
     profile: str
@@ -344,13 +344,7 @@ class AcceptedPost(TypedDict):
     updated_at: int
 
 
-class NewPost(AcceptedPost):
-    """Columns of a post that is being accepted, with the number of its row."""
-
-    number: int
-
-
-def build_accepted_events(rows: Sequence[NewPost]) -> list[events.PostEventInput]:
+def build_accepted_events(rows: Sequence[AcceptedPost]) -> list[events.PostEventInput]:
     """Build the events of newly accepted posts."""
     built = []
     for row in rows:
@@ -359,31 +353,6 @@ def build_accepted_events(rows: Sequence[NewPost]) -> list[events.PostEventInput
             data = functools.partial(_ACCEPTED_DATA_BUILDERS[type_], row, {})
             built.append(events.PostEventInput(type_, row["profile"], row["id"], row["number"], stored, data))
     return built
-
-
-def _emit(
-    service: AppContext,
-    tx: Tx,
-    type_: str,
-    row: PostRow,
-    data: PostEvent,
-    request_id: str | None,
-    receivers: Sequence[events.EventReceiver] | None,
-    now: int,
-) -> None:
-    events.emit(
-        service,
-        tx,
-        type_,
-        row["organization"],
-        data,
-        profile=row["profile"],
-        post=row["id"],
-        stored=events.encode_data(type_, data, row["scheduled_at"]),
-        request_id=request_id,
-        receivers=receivers,
-        now=now,
-    )
 
 
 def _find_request(row: PostRow) -> str | None:
@@ -401,7 +370,7 @@ def _log_outcome(service: AppContext, row: PostRow, request_id: str | None) -> N
 
     The line has the due time and the delay in ms, to explain a late post.
     """
-    due = row["created_at"] if row["scheduled_at"] is None else row["scheduled_at"]
+    due = _get_publish_time(row)
     error = json.loads(row["error"]) if row["error"] else {}
     outcome = row["status"] if row["status"] in TERMINAL_STATES else "failed, will be retried"
     why = " ".join(error[name] for name in ("code", "rule") if name in error)

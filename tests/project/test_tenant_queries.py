@@ -42,7 +42,7 @@ ROOMS = ("store", "context", "server", "events", "background", "operations", "pu
 
 KNOWN = {
     "domain/post_states": {
-        "_build_update", "_continue_thread", "_find_request", "_start_piece", "_update_row_where", "list_later_pieces",
+        "_build_update", "_continue_thread", "_find_request", "_start_piece", "list_later_pieces",
     },
     "access/audit_log": {"purge"},
     "access/audit_log_query": {"_select_rows"},

@@ -27,7 +27,7 @@ from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, Job
 from socialpub.store.queries import maintenance
 from socialpub.store.rows import AccountRow
-from socialpub.store.schema.models import Account, Post, find_row_where, find_rows, get_row
+from socialpub.store.schema.models import Account, find_row_where, find_rows, get_row
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -348,6 +348,7 @@ def _exclude_remote(posts: Sequence[CancelablePost]) -> list[str]:
 
 
 def _cancel_batch(service: AppContext, tx: Tx, posts: Sequence[str], at_ms: int, request_id: str) -> None:
+    where = ("updated_at <= ?", at_ms)
     for post in posts:
-        if post_states.apply(service, tx, "disconnect", post, where=Post.updated_at <= at_ms, request_id=request_id):
+        if post_states.apply(service, tx, "disconnect", post, where=where, request_id=request_id):
             service.jobs.remove(tx, post)

@@ -108,19 +108,18 @@ def emit(
     post: str | None = None,
     stored: EncodedEventData | None = None,
     request_id: str | None = None,
-    receivers: Sequence[EventReceiver] | None = None,
     now: int | None = None,
 ) -> None:
     """Emit an event in the caller's transaction. Raises KeyError for an unknown type.
 
-    `stored`: columns of a post's event. `now`: its time (ms). `receivers`: if the caller has loaded them already.
+    `stored`: columns of a post's event. `now`: its time (ms).
     """
     now = service.now_ms if now is None else now
     stored = stored or EncodedEventData(None, dumps(data))
     row = (organization, None if post else profile, statements.TYPE_NUMBERS[type_], post, *stored, request_id, now)
     number = sql.execute(statements.INSERT, row).lastrowid
     assert number is not None, "a row was written"
-    receivers = sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,)) if receivers is None else receivers
+    receivers = sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,))
     fan_out(service, tx, organization, [EmittedEvent(number, type_, profile, post, data)], receivers)
     _wake_readers(service, tx, organization)
 

@@ -307,7 +307,7 @@ def _emit_events(
             events.emit(service, tx, threshold.type, group.id, threshold.data, request_id=request_id)
 
 
-def _build_new_post(plan: BatchPlan, target: PlannedTarget, number: int, now: int) -> post_states.NewPost:
+def _build_new_post(plan: BatchPlan, target: PlannedTarget, number: int, now: int) -> post_states.AcceptedPost:
     return {
         "id": target.post,
         "organization": target.resolved.account["organization"],

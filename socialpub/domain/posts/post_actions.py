@@ -21,14 +21,14 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import CanceledBody, PostBody, RetryRequest, SettleRequest
 from socialpub.store.database import Tx
 from socialpub.store.rows import PostRow
-from socialpub.store.schema.models import Intent, Post
+from socialpub.store.schema.models import Intent
 
 
 def cancel(tx: Tx, who: Actor, post: str) -> CanceledBody:
     """Cancel a queued post that is not due yet, and the pieces of a thread after it."""
     service, row = who.service, post_log.find(who.scope, post)
-    ahead = Post.scheduled_at > service.now_ms
-    if not post_states.apply(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
+    where = ("scheduled_at > ?", service.now_ms)
+    if not post_states.apply(service, tx, "cancel", post, where=where, request_id=who.request_id):
         raise build_window_error(row)
     service.jobs.remove(tx, post)
     fault_injection.hit("cancel.before_commit")

@@ -1,9 +1,8 @@
 """Publishing one post: claim, attempt, intents and outcome."""
 
 from socialpub.store import rows
-from socialpub.store.queries import webhooks
 from socialpub.store.queries.bulk import BulkInsert, BulkUpdate
-from socialpub.store.queries.id_columns import select_column, select_id, select_number
+from socialpub.store.queries.id_columns import select_column, select_number
 from socialpub.store.queries.maintenance import IS_OPEN
 
 
@@ -101,12 +100,7 @@ CLEAR_ATTENTION = """
 SET_DUE_AT = "UPDATE post SET due_at = ? WHERE id = ?"
 SET_PROGRESS = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
 POST_COLUMNS = _list_columns(rows.PostRow, "post")
-# The receivers of a post's events, read together with the update of its row.
-RECEIVERS_JSON = f"""(
-    SELECT json_group_array(json_array(id, profile, accounts, events, is_channel))
-    FROM ({webhooks.select_receivers(select_id("organization", "post.organization"))})
-)"""
-NO_RECEIVERS_JSON = "'[]'"
+
 
 # --- Threads --------------------------------------------------------------------------------------------------------
 

@@ -20,19 +20,14 @@ def select_of_scope(receivers: str, profile: str, accounts: str) -> str:
 """
 
 
-def select_receivers(organization: str) -> str:
-    """Return the subquery of the active endpoints and channels of an organization."""
-    return f"""
+# The active endpoints and channels of an organization.
+FIND_RECEIVERS = """
     SELECT id, profile, accounts, events, 0 AS is_channel FROM webhook_endpoint
-    WHERE organization = {organization} AND active AND deleted_at IS NULL
+    WHERE organization = ?1 AND active AND deleted_at IS NULL
     UNION ALL
     SELECT id, profile, accounts, events, 1 FROM notification_channel
-    WHERE organization = {organization} AND active AND deleted_at IS NULL
+    WHERE organization = ?1 AND active AND deleted_at IS NULL
 """
-
-
-FIND_RECEIVERS = select_receivers("?1")
-
 # Of a JSON list of [id, endpoint, organization, profile, event, type, post, now].
 INSERT_DELIVERIES = """
     INSERT INTO webhook_delivery (id, endpoint, organization, profile, event, type, post, status, attempts, tries,
