@@ -16,7 +16,7 @@ from socialpub.domain.context.app_context import AppContext, limit_concurrency
 from socialpub.domain.delivery.webhooks import deliveries
 from socialpub.domain.media import library
 from socialpub.domain.publishing import dispatch
-from socialpub.domain.publishing.dispatch import RunDone
+from socialpub.domain.publishing.run import RunDone
 from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, DueTimesReader
 from socialpub.store.queries import due_jobs

@@ -1,23 +1,21 @@
-"""Threads for posts: one while a post is executed, none while rows are written."""
+"""Threads for posts: one while a post is executed."""
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
 
 from socialpub.base.concurrency.fair_executor import current_share_key
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.publishing import run
 from socialpub.domain.publishing.intents import RunSnapshot
+from socialpub.domain.publishing.run import RunDone
 from socialpub.store.jobs.leases import Claim
 
 log = logging.getLogger("socialpub.publish")
 
 RETRY_MS = 30_000
-RunDone = Callable[[bool], None]
-"""Callback after a run; the flag says if a public call was made. Quick, must not raise."""
 
 
 def start(service: AppContext, fetched: library.BatchMediaCache, claim: Claim, on_done: RunDone) -> None:
@@ -57,17 +55,13 @@ def start_claimed(
 def _execute(service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, on_done: RunDone) -> None:
     """Run a post, in a thread of the executor."""
     current_share_key.set(snapshot.claim.share)
-    result = run.RunResult()
     try:
-        result = run.execute(service, fetched, snapshot, functools.partial(on_done, True))
+        run.execute(service, fetched, snapshot, on_done)
     except Exception:  # noqa: BLE001 - a pool thread has no caller
         log.exception(
             "publishing post %s stopped with an error; it is tried again in %d s", snapshot.claim.key, RETRY_MS // 1000
         )
         reschedule(service, snapshot.claim)
-    finally:
-        if result.is_over:
-            on_done(result.sent)
 
 
 def reschedule(service: AppContext, claim: Claim) -> None:

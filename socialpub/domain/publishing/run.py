@@ -14,12 +14,10 @@ import functools
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
 from socialpub.base import fault_injection
-from socialpub.base.concurrency.fair_executor import current_share_key
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.observability import tracing
@@ -71,12 +69,8 @@ T = TypeVar("T")
 WRITE_RETRY_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """Result of a run. `sent`: a public call was made. `is_over`: nothing is left to write."""
-
-    sent: bool = False
-    is_over: bool = True
+RunDone = Callable[[bool], None]
+"""Callback after a run, in any thread; the flag says if a public call was made. Quick, must not raise."""
 
 
 def claim_together(tx: Tx, claims: Sequence[tuple[AppContext, Claim]]) -> list[RunSnapshot | None]:
@@ -84,21 +78,16 @@ def claim_together(tx: Tx, claims: Sequence[tuple[AppContext, Claim]]) -> list[R
     return claim_posts(claims[0][0], tx, [claim for _, claim in claims])
 
 
-def execute(
-    service: AppContext,
-    fetched: library.BatchMediaCache,
-    snapshot: RunSnapshot,
-    on_done: Callable[[], None],
-) -> RunResult:
-    """Execute a claimed post, after the commit of the claim.
-
-    `on_done`: called in any thread after the last write, for callers that do not wait; quick, must not raise.
-    """
-    if not snapshot.intended:
-        fault_injection.hit("pub.after_claim")
+def execute(service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, on_done: RunDone) -> None:
+    """Execute a claimed post, after the commit of the claim; call `on_done` once."""
     publish_run = _PublishRun(service, fetched, snapshot, on_done)
-    publish_run.run_recorded(publish_run.resume)
-    return RunResult(publish_run.sent, is_over=not publish_run.is_detached)
+    try:
+        if not snapshot.intended:
+            fault_injection.hit("pub.after_claim")
+        publish_run.execute()
+    finally:
+        if not publish_run.is_done:
+            on_done(publish_run.sent)
 
 
 def claim_posts(
@@ -148,20 +137,20 @@ class _PublishRun:
     service: AppContext
     fetched: library.BatchMediaCache
     snapshot: RunSnapshot
-    on_done: Callable[[], None] | None = None
+    on_done: RunDone
     warnings: tuple[PublishWarning, ...] = ()
     sent: bool = False  # a public call was made
-    is_detached: bool = False  # its thread has ended: `on_done` is called once the result is written
+    is_done: bool = False  # `on_done` was called, with the commit of the result
     up: ConnectorSession = field(init=False)
 
     def __post_init__(self) -> None:
         self.up = ConnectorSession(self.service, self.snapshot.account, just_seen=self.snapshot.intended is not None)
 
-    def run_recorded(self, steps: Callable[[], None]) -> None:
-        """Run steps; any error is recorded or logged."""
+    def execute(self) -> None:
+        """Run the steps; any error is recorded or logged."""
         try:
             with tracing.trace_attempt(self.snapshot.request_id, _trace_attributes(self.snapshot)):
-                self._run_steps(steps)
+                self._run_steps()
         except LostClaimError:
             log.warning("post %s was taken over by another run; this run ends", self.snapshot.claim.key)
         except StorageError as error:
@@ -171,7 +160,7 @@ class _PublishRun:
                 error,
             )
 
-    def resume(self) -> None:
+    def _resume(self) -> None:
         """Continue from the state in the rows."""
         if self.snapshot.intended:
             _hit_fault(self.snapshot.intended, "after_intent")
@@ -183,29 +172,9 @@ class _PublishRun:
         else:
             self._publish()
 
-    def _continue_in_thread(self, steps: Callable[[], None]) -> None:
-        """Continue in another thread, which calls `on_done` at the end."""
-        on_done, self.on_done, self.is_detached = self.on_done, None, True
-        assert on_done is not None, "a run that continues in other threads needs a callback for its end"
+    def _run_steps(self) -> None:
         try:
-            self.service.executors.upstream_pool.run(functools.partial(self._run_in_thread, steps, on_done))
-        except RuntimeError:  # no thread available: the lease expires, and the send is looked up
-            log.exception(
-                "post %s: no thread is available for the steps after its send; it resumes when its lease expires",
-                self.post["id"],
-            )
-            on_done()
-
-    def _run_in_thread(self, steps: Callable[[], None], on_done: Callable[[], None]) -> None:
-        current_share_key.set(self.snapshot.claim.share)
-        try:
-            self.run_recorded(steps)
-        finally:
-            on_done()
-
-    def _run_steps(self, steps: Callable[[], None]) -> None:
-        try:
-            steps()
+            self._resume()
         except (LostClaimError, StorageError):
             raise
         except ApiError as error:
@@ -385,23 +354,11 @@ class _PublishRun:
             self._comment(published)
 
     def _record_sent(self, send: transactions.SuccessfulSend) -> None:
-        """Record the end of most posts. With `on_done`, only a failed write occupies a thread."""
-        if self.on_done is None:
-            self._record_by(lambda: self.service.write_together(transactions.publish_sent, send))
-            _hit_fault(send.intent, "after_result")
-            return
-        send = replace(send, on_done=self.on_done)
-        sent = self.service.write_together(transactions.publish_sent, send)
-        self.on_done, self.is_detached = None, True
-        sent.add_done_callback(functools.partial(self._handle_written, send))
-
-    def _handle_written(self, send: transactions.SuccessfulSend, sent: Future[None]) -> None:
-        """Finish in the writer thread: the result is written, or must be written again."""
-        if sent.exception() is None:
-            _hit_fault(send.intent, "after_result")
-            return
-        self.on_done = send.on_done  # nothing of the result was written
-        self._continue_in_thread(lambda: self._bind(send.intent, BindRemotePost(send.published)))
+        """Record the end of most posts, together with others that end now."""
+        send = replace(send, on_done=functools.partial(self.on_done, True))
+        self._record_by(lambda: self.service.write_together(transactions.publish_sent, send))
+        self.is_done = True
+        _hit_fault(send.intent, "after_result")
 
     def _write_sent(self, tx: Tx, send: transactions.SuccessfulSend, last: bool, by_content: bool) -> None:
         if by_content:

@@ -142,7 +142,7 @@ def test_whoever_connects_again_is_sent_for_with_the_new_tokens(server: AppServe
 def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
     server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No thread waits for the disk after the last send; who hears that it did not take the result goes on."""
+    """The run keeps the result, and the account's slot, until the disk takes it."""
     service, refused = server.service, list[str]()
     write_together = service.write_together
 
@@ -164,13 +164,11 @@ def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
 
 @pytest.mark.parametrize("is_due", [False, True])
 def test_the_group_is_left_once_the_result_is_on_the_disk(is_due: bool, server: AppServer, alice: Person) -> None:
-    """Not before: what is sent next on the account finds what was sent before it. No thread waits for that."""
+    """Not before: what is sent next on the account finds what was sent before it."""
     service, entered = server.service, list[bool]()
-    write_together, groups, crew = service.write_together, service.jobs.groups, service.executors.upstream_pool
+    write_together, groups = service.write_together, service.jobs.groups
 
     def hold(tx: Tx) -> None:
-        while len(crew._idle) < crew.threads:  # whoever has sent it has nothing to do any more
-            sleep_briefly()
         entered.append(groups.try_enter(alice.bluesky, rested=True))
 
     def held(kind: Any, what: Any) -> Any:
