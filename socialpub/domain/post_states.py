@@ -137,7 +137,7 @@ def apply(
         )
     if row["status"] in TERMINAL_STATES:
         _continue_thread(service, tx, row, previous, request_id)
-        _notify_waiters(service, tx, row)
+        _notify_waiters(service, tx, row["batch"])
     if row["status"] in TERMINAL_STATES or name == "wait":
         tx.after_commit(lambda: _log_outcome(service, row, request_id))
     if name in RESCHEDULING_TRANSITIONS:
@@ -185,8 +185,8 @@ def apply_published(service: AppContext, tx: Tx, outs: Sequence[PublishedUpdate]
     events.emit_many(service, tx, by_audience, now)
     for out, row in zip(outs, moved, strict=True):
         _continue_thread(service, tx, row, out.previous, out.request_id)
-    for row in {row["batch"]: row for row in moved}.values():
-        _notify_waiters(service, tx, row)
+    for batch in dict.fromkeys(row["batch"] for row in moved):
+        _notify_waiters(service, tx, batch)
     for out, row in zip(outs, moved, strict=True):
         tx.after_commit(functools.partial(_log_outcome, service, row, out.request_id))
     return True
@@ -301,9 +301,9 @@ def _build_published_event(row: PostRow) -> events.PostEventInput:
     return events.PostEventInput(type_, row["profile"], row["id"], row["number"], stored, data)
 
 
-def _notify_waiters(service: AppContext, tx: Tx, row: PostRow) -> None:
-    service.batch_observers.notify(tx, row)
-    tx.after_commit(functools.partial(service.waiting.notify, f"batch:{row['batch']}"))
+def _notify_waiters(service: AppContext, tx: Tx, batch: str) -> None:
+    service.batch_observers.notify(tx, batch)
+    tx.after_commit(functools.partial(service.waiting.notify, f"batch:{batch}"))
 
 
 def _get_publish_time(row: PostRow) -> int:

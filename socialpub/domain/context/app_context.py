@@ -22,12 +22,11 @@ from socialpub.domain.context.waiting_requests import WaitingRequests
 from socialpub.platforms.contract import CallNotes, Tokens
 from socialpub.store.database import Database, DbFuture, Tx
 from socialpub.store.jobs.job_queue import JobQueue
-from socialpub.store.rows import PostRow
 from socialpub.store.schema.models import Intent
 
 T = TypeVar("T")
 W = TypeVar("W")
-BatchObserver = Callable[[Tx, PostRow], None]
+BatchObserver = Callable[[Tx], None]
 RESERVED_DESCRIPTORS = 100  # for the database, media and logs
 CONCURRENCY_MIN = 32
 CUSTOM_HOST_THREADS = 64
@@ -65,10 +64,10 @@ class BatchObservers:
             else:
                 self._observers.pop(batch, None)
 
-    def notify(self, tx: Tx, post: PostRow) -> None:
-        """Call the observers of the post's batch, in the transaction that finishes the post."""
-        for observer in self._observers.get(post["batch"], ()):
-            observer(tx, post)
+    def notify(self, tx: Tx, batch: str) -> None:
+        """Call the observers of a batch, in the transaction that finishes a post of it."""
+        for observer in self._observers.get(batch, ()):
+            observer(tx)
 
 
 @dataclass

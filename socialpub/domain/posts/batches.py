@@ -8,7 +8,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import peewee
 from typing_extensions import TypedDict
@@ -26,7 +26,7 @@ from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import publish_runs
-from socialpub.store.rows import PostRow, PostStatus
+from socialpub.store.rows import PostStatus
 
 log = logging.getLogger("socialpub.batches")
 
@@ -107,12 +107,6 @@ def load_finished_body(batch: str) -> BatchBody | None:
     """Build the batch body if every target is terminal; None before."""
     found = sql.fetch_one(publish_runs.FIND_FINISHED_BATCH, (batch,))
     return None if found is None else _build_loaded(batch, found)
-
-
-def _build_single(post: PostRow) -> BatchBody:
-    """Build the body of an immediate batch with a single post."""
-    head: BatchColumns = {"id": post["batch"], "created_at": post["created_at"], "scheduled_at": post["scheduled_at"]}
-    return build_body(head, [cast(BatchPostColumns, post)])
 
 
 def _build_loaded(batch: str, found: tuple[int, int | None, str]) -> BatchBody:
@@ -223,13 +217,10 @@ class BatchCompletion:
     """Context manager that waits for the end of a batch.
 
     The end is seen in the transaction that makes the last post terminal, which also stores the response for the key.
-    `targets`: number of targets, if known.
     """
 
-    def __init__(
-        self, service: AppContext, batch: str, key: idempotency.IdempotencyKey | None, targets: int | None = None
-    ) -> None:
-        self._service, self._batch, self._key, self._targets = service, batch, key, targets
+    def __init__(self, service: AppContext, batch: str, key: idempotency.IdempotencyKey | None) -> None:
+        self._service, self._batch, self._key = service, batch, key
         self._finished: FinishedBatch | None = None
 
     def __enter__(self) -> Self:
@@ -239,9 +230,9 @@ class BatchCompletion:
     def __exit__(self, *error: object) -> None:
         self._service.batch_observers.remove(self._batch, self._check_finished)
 
-    def _check_finished(self, tx: Tx, post: PostRow) -> None:
+    def _check_finished(self, tx: Tx) -> None:
         """Check, in the transaction that ends a post, whether the batch is complete."""
-        body = _build_single(post) if self._targets == 1 else load_finished_body(self._batch)
+        body = load_finished_body(self._batch)
         if body is not None:
             finished = self._store_response(tx, body)
             tx.after_commit(lambda: self._finish(finished))

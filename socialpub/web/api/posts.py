@@ -333,7 +333,7 @@ async def publish_batch(
         order = order._replace(record=record)
     if order.at_ms is not None:
         return batches.build_response(await accept.commit(order))
-    with batches.BatchCompletion(service, order.batch, call.key, len(order.targets)) as ending:
+    with batches.BatchCompletion(service, order.batch, call.key) as ending:
         accepted = await accept.commit(order, call.engine.publish_now)
         call.release_permit()
         ended = await ending.wait(wait)
