@@ -173,25 +173,6 @@ class MediaRow(TypedDict):
     deleted_at: int | None
 
 
-class BatchRow(TypedDict):
-    id: str
-    organization: str
-    request_id: str | None
-    created_at: int
-    scheduled_at: int | None
-
-
-class PlanTokenRow(TypedDict):
-    id: str
-    organization: str
-    profile: str | None
-    request: str
-    content: str
-    batch: str | None
-    created_at: int
-    ends_at: int
-
-
 class PostRow(TypedDict):
     number: int
     id: str

@@ -50,9 +50,8 @@ class QueueLimits(NamedTuple):
 NO_SHARE_KEY = ShareKey()
 ANONYMOUS_KEY = ShareKey(owner="anonymous")  # unauthenticated requests share one key
 _NO_HOST_LIMITS: Mapping[str, int] = {}
-current_share_key: ContextVar[ShareKey] = ContextVar(
-    "current_share_key", default=NO_SHARE_KEY
-)  # of the task that this thread runs
+# Of the task that this thread runs.
+current_share_key: ContextVar[ShareKey] = ContextVar("current_share_key", default=NO_SHARE_KEY)
 
 
 class FairShareLimiter:

@@ -144,18 +144,13 @@ class CircuitBreakers:
             if breaker is None or breaker.since is None:
                 return 0.0
             left = breaker.next_try - self._monotonic()
-            return max(
-                0.0, left if breaker.probe_thread is None else min(left, breaker.wait)
-            )  # a probe ends sooner than its limit
+            # A probe ends sooner than its limit.
+            return max(0.0, left if breaker.probe_thread is None else min(left, breaker.wait))
 
     def _open(self, name: str, breaker: _CircuitState) -> None:
         now = self._monotonic()
-        breaker.since, breaker.wait, breaker.next_try, breaker.call_limit = (
-            now,
-            FIRST_WAIT_SECONDS,
-            now + FIRST_WAIT_SECONDS,
-            None,
-        )
+        breaker.since, breaker.wait, breaker.call_limit = now, FIRST_WAIT_SECONDS, None
+        breaker.next_try = now + FIRST_WAIT_SECONDS
         log.error("%s has not responded to %d calls in a row; its posts wait until it does", name, breaker.failures)
 
     def _open_for(self, breaker: _CircuitState) -> float:

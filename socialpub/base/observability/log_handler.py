@@ -49,10 +49,8 @@ class BackgroundHandler(logging.handlers.QueueHandler):
         frozen = copy.copy(record)
         frozen.msg, frozen.args = record.getMessage(), None
         if record.exc_info:
-            frozen.exc_text, frozen.exc_info = (
-                record.exc_text or _TRACEBACK_FORMATTER.formatException(record.exc_info),
-                None,
-            )
+            frozen.exc_text = record.exc_text or _TRACEBACK_FORMATTER.formatException(record.exc_info)
+            frozen.exc_info = None
         return frozen
 
     def enqueue(self, record: logging.LogRecord) -> None:

@@ -231,27 +231,13 @@ class _JsonRedactor:
 
 
 _SECRET_FRAGMENTS = (
-    "token",
-    "jwt",
-    "password",
-    "secret",
-    "authorization",
-    "cookie",
-    "signature",
-    "assertion",
-    "credential",
-)
+    "token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion", "credential",
+)  # fmt: skip
 _SECRET_WORDS = frozenset(
     {"sig", "key", "keys", "session", "sid", "hmac", "otp", "pwd", "passwd", "passphrase", "passcode", "bearer", "dpop"}
 )
-_SECRET_COMPOUNDS = (
-    "apikey",
-    "sessionid",
-    "sessionkey",
-    "accesskey",
-    "privatekey",
-    "authkey",
-)  # words that are written as one
+# Words that are written as one.
+_SECRET_COMPOUNDS = ("apikey", "sessionid", "sessionkey", "accesskey", "privatekey", "authkey")
 _NOT_SECRET_ENDINGS = frozenset(
     {"at", "in", "count", "expires", "expiry", "expiration", "length", "limit", "seconds", "ttl"}
 )

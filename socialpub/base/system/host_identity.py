@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import os
 import re
+import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,20 +55,12 @@ class HostIdentity:
 
 def get_file_limit() -> int:
     """Return how many files and sockets this process may open, at most FILE_LIMIT_MAX."""
-    if sys.platform == "win32":
-        return FILE_LIMIT_MAX
-    import resource
-
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return limit if 0 < limit < FILE_LIMIT_MAX else FILE_LIMIT_MAX
 
 
 def raise_file_limit() -> None:
     """Raise the limit of open files as far as allowed: the usual 1,024 are too few."""
-    if sys.platform == "win32":
-        return
-    import resource
-
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = FILE_LIMIT_MAX if hard == resource.RLIM_INFINITY else min(hard, FILE_LIMIT_MAX)
     if most > get_file_limit():
@@ -196,9 +189,8 @@ def find_network_problem(folder: Path, mounted: Sequence[Mount]) -> str | None:
     """Return a sentence if a folder is on a network file system; None if not, or unknown."""
     real = Path(os.path.realpath(folder))
     containing = [mount for mount in mounted if real.is_relative_to(mount.point)]
-    nearest = max(
-        reversed(containing), key=lambda mount: len(mount.point), default=None
-    )  # of two with one path, the later one
+    # Of two with one path, the later one.
+    nearest = max(reversed(containing), key=lambda mount: len(mount.point), default=None)
     if nearest is None or not _is_network(nearest.kind):
         return None
     return (

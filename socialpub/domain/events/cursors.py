@@ -10,6 +10,8 @@ from typing import Protocol, TypeVar
 from socialpub.base.errors import rule_error
 from socialpub.base.security import crypto
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.schemas.notifications import NotificationsQuery
+from socialpub.domain.schemas.webhooks import DeliveriesQuery
 from socialpub.store.engine import sql
 
 _TIME = struct.Struct(">q")
@@ -50,21 +52,11 @@ SCAN_MAX = 2000
 """Rows of a log examined per page at most, so that a filter without matches costs no more."""
 
 
-class LogQuery(Protocol):
-    """Position and size of a page that a client asks for."""
-
-    @property
-    def cursor(self) -> str | None: ...
-
-    @property
-    def limit(self) -> int: ...
-
-
 def load_log_page(
     service: AppContext,
     listing: str,
     organization: str,
-    query: LogQuery,
+    query: DeliveriesQuery | NotificationsQuery,
     find_reach: str,
     load: Callable[[int, int], Sequence[N]],
 ) -> tuple[Sequence[N], str | None]:

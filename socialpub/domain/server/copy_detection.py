@@ -185,14 +185,6 @@ def parse_handover(text: str | None, generation: DatabaseGeneration) -> Handover
     return record if (record.beat, record.mark) == (generation.number, generation.mark) else None
 
 
-def check_place(
-    settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration, record: HandoverRecord
-) -> None:
-    """Raise StartError if a handed over database is at its old place, however long since."""
-    if is_handed_over(settings, host, uid, generation, record):
-        raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
-
-
 def explain_copy_after_handover(
     settings: Settings, host: HostIdentity, uid: str, generation: DatabaseGeneration
 ) -> str | None:
@@ -209,12 +201,6 @@ def is_handed_over(
         return False
     found = _find_evidence(settings, host, uid, generation)
     return found is not None and not any(sign(found) for sign, _ in _ELSEWHERE_SIGNS)
-
-
-_HANDED_OVER_MESSAGE = (
-    "was handed over by `socialpub move`: start it at its new place. If it is to stay here, and was not started "
-    "anywhere else: socialpub move --back. Nothing was changed."
-)
 
 
 def save_state(

@@ -20,7 +20,7 @@ from socialpub.domain.schemas.health import PausedReason
 from socialpub.domain.server import copy_detection
 from socialpub.store.database import DbFuture, FencedError, Tx
 from socialpub.store.engine import sql
-from socialpub.store.engine.locks import damaged_error
+from socialpub.store.engine.locks import StartError, damaged_error
 from socialpub.store.engine.sqlite import proxy
 from socialpub.store.queries import authentication, maintenance
 from socialpub.store.rows import InstanceRow
@@ -157,12 +157,19 @@ def _find_copy_reason(service: AppContext, row: InstanceRow) -> str | None:
     generation = _get_generation(row)
     record = copy_detection.parse_handover(row["moved"], generation)
     if record is not None:
-        copy_detection.check_place(settings, host, row["uid"], generation, record)
+        if copy_detection.is_handed_over(settings, host, row["uid"], generation, record):
+            raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
         if record.is_recent(service.now_ms):
             return copy_detection.explain_copy_after_handover(settings, host, row["uid"], generation)
     if sql.fetch_value(maintenance.FIND_NEWEST_POST) is None and not (row["beat"] > 1 and Account.select().exists()):
         return None
     return copy_detection.explain_copy(settings, host, row["uid"], generation)
+
+
+_HANDED_OVER_MESSAGE = (
+    "was handed over by `socialpub move`: start it at its new place. If it is to stay here, and was not started "
+    "anywhere else: socialpub move --back. Nothing was changed."
+)
 
 
 def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:

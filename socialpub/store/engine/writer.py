@@ -116,9 +116,8 @@ class DatabaseWriter:
 
     def __init__(self, path: Path, monotonic: Callable[[], float]) -> None:
         self.path, self.files = path, DatabaseFiles(path, monotonic)
-        self.guard: Callable[[], None] | None = (
-            None  # runs first in each transaction; its FencedError stops all writing
-        )
+        # Runs first in each transaction; its FencedError stops all writing.
+        self.guard: Callable[[], None] | None = None
         self.failing = ""  # why the last write failed
         self.fenced = threading.Event()  # set once another server has taken over
         self._inbox: queue.SimpleQueue[_PendingWrite[Any] | None] = queue.SimpleQueue()
@@ -173,10 +172,8 @@ class DatabaseWriter:
         while group := self._gather():
             self._commit(group)
         with hold(self._lock_file):
-            if self.files.is_overwritten:
-                _abandoned_connections.append(
-                    proxy.connection()
-                )  # closing would checkpoint the WAL into the other file
+            if self.files.is_overwritten:  # closing would checkpoint the WAL into the other file
+                _abandoned_connections.append(proxy.connection())
             else:
                 proxy.close()
 

@@ -87,9 +87,8 @@ _POST_FIELDS = {
     "createdAt": _format_time("post.created_at"),
     "updatedAt": _format_time("post.updated_at"),
 }
-_ERROR_FIELD = _JsonExpression(
-    "%s", ("iif(post.error <> '', ',\"error\":' || json(post.error), '')",)
-)  # only if present
+# Only if present.
+_ERROR_FIELD = _JsonExpression("%s", ("iif(post.error <> '', ',\"error\":' || json(post.error), '')",))
 _COMMENT_FIELDS = {
     "text": _quote_text("post.first_comment"),
     "uri": _quote_text("post.first_comment_uri"),

@@ -355,7 +355,6 @@ Media.add_index(  # `size_bytes > 0` keeps SQLite from using it to find ids of a
 
 
 class Batch(BaseModel):
-    row: ClassVar[type[rows.BatchRow]]
     id = TextField(primary_key=True)
     organization = number_reference_to(Organization, "organization")
     request_id = TextField(null=True)
@@ -383,7 +382,6 @@ class ExternalId(BaseModel):
 class PlanToken(BaseModel):
     """A checked publish request that a token publishes once; the id is the token's SHA-256."""
 
-    row: ClassVar[type[rows.PlanTokenRow]]
     id = TextField(primary_key=True)
     organization = reference_to(Organization, "organization")
     profile = reference_to(Profile, "profile", null=True)  # of the key that made it

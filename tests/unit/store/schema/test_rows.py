@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from socialpub.store.schema.models import TABLES, Attempt, Batch, Post, find_row, get_row
+from socialpub.store.schema.models import TABLES, Attempt, Post, find_row, get_row
 from tests.support.media_files import picture
 from tests.support.request_cast import RequestCast
 
@@ -29,5 +29,5 @@ def test_every_row_is_the_same_by_its_id(world: RequestCast) -> None:
 def test_a_row_that_is_not_there(world: RequestCast) -> None:
     read = world.server.service.read
     assert read(lambda: find_row(Post, "none")).result() is None
-    with pytest.raises(Batch.DoesNotExist):
-        read(lambda: get_row(Batch, "none")).result()
+    with pytest.raises(Post.DoesNotExist):
+        read(lambda: get_row(Post, "none")).result()
