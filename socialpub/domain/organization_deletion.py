@@ -115,7 +115,8 @@ def plan_deletion(service: AppContext, organization: str) -> DeletionPlan:
 def count_parts(service: AppContext, organization: str) -> DeletionCounts:
     """Count what the organization has."""
     scope, now = Scope(organization), service.now_ms
-    ever, held = _list_account_ids(organization), _select_stored_media(organization)
+    ever = _list_account_ids(organization)
+    held = (Media.organization == organization) & Media.deleted_at.is_null() & (Media.size_bytes > 0)
     files, size = Media.select(fn.COUNT(Media.id), fn.COALESCE(fn.SUM(Media.size_bytes), 0)).where(held).tuples().get()
     people = Session.select().join(User, on=(Session.user == User.id)).where(User.organization == organization)
     return {
@@ -156,10 +157,6 @@ def format_lines(ends: DeletionCounts) -> list[str]:
 def _list_account_ids(organization: str) -> list[str]:
     """List its accounts, including disconnected ones, which may have queued posts."""
     return [row[0] for row in Account.select(Account.id).where(Account.organization == organization).tuples()]
-
-
-def _select_stored_media(organization: str) -> object:
-    return (Media.organization == organization) & Media.deleted_at.is_null() & (Media.size_bytes > 0)
 
 
 # --- Deletion ----------------------------------------------------------------------------------------------------

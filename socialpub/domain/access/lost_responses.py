@@ -55,7 +55,7 @@ def identify(service: AppContext, scope: Scope, address: tuple[str, ...], finger
         return None
     caller = dumps((scope.organization, scope.profile, scope.key, *address)).encode("utf-8", "surrogatepass")
     same = hashlib.sha256(caller + b"\0" + fingerprint.encode()).hexdigest()[:PREFIX_DIGITS]
-    return PendingResponse(f"{same}:{service.jobs.epoch}:{next(service.lost.delivered.numbers)}")
+    return PendingResponse(f"{same}:{service.jobs.epoch}:{next(service.lost.numbers)}")
 
 
 def find_undelivered(service: AppContext, pending: PendingResponse) -> PendingResponse | None:
@@ -68,45 +68,40 @@ def find_undelivered(service: AppContext, pending: PendingResponse) -> PendingRe
 def pick_undelivered(service: AppContext, same: Iterable[Sequence[str]]) -> PendingResponse | None:
     """Pick the first undelivered one of these (id, batch) pairs."""
     for id_, batch in same:
-        if id_ in service.lost.delivered.ids:
+        if id_ in service.lost.delivered:
             continue
         if id_ in service.lost.undelivered or int(id_.split(":")[1]) != service.jobs.epoch:
             return PendingResponse(id_, batch)
     return None
 
 
-def record_pending(service: AppContext, tx: Tx, pending: PendingResponse, batch: str) -> None:
-    """Record a pending response, in the transaction that accepts the batch."""
-    record_all_pending(tx, [(pending, batch)], service.now_ms)
-
-
 def record_all_pending(tx: Tx, responses: Sequence[tuple[PendingResponse, str]], now: int) -> None:
-    """Record several pending responses."""
+    """Record pending responses with their batches, in the transaction that accepts these."""
     sql.insert(acceptance.INSERT_UNACKNOWLEDGED, [(pending.id, batch) for pending, batch in responses], (now,))
 
 
 def mark_delivered(service: AppContext, pending: PendingResponse) -> None:
     """Mark a response delivered (on the event loop); its row is deleted soon, with others."""
-    service.lost.delivered.ids.add(pending.id)
-    if not service.lost.delivered.is_soon:
-        service.lost.delivered.is_soon = True
+    service.lost.delivered.add(pending.id)
+    if not service.lost.is_deletion_scheduled:
+        service.lost.is_deletion_scheduled = True
         asyncio.get_running_loop().call_later(DELETE_DELAY_SECONDS, _delete_scheduled, service)
 
 
 def _delete_scheduled(service: AppContext) -> None:
-    service.lost.delivered.is_soon = False
+    service.lost.is_deletion_scheduled = False
     delete_delivered(service)
 
 
 def delete_delivered(service: AppContext) -> DbFuture[None] | None:
     """Delete the rows of delivered responses."""
-    return service.write(lambda tx: _delete_delivered(service, tx)) if service.lost.delivered.ids else None
+    return service.write(lambda tx: _delete_delivered(service, tx)) if service.lost.delivered else None
 
 
 def _delete_delivered(service: AppContext, tx: Tx) -> None:
-    if known := service.lost.delivered.ids.copy():
+    if known := service.lost.delivered.copy():
         sql.execute(acceptance.DELETE_UNACKNOWLEDGED, (sql.dump_json(list(known)),))
-        tx.after_commit(lambda: service.lost.delivered.ids.difference_update(known))
+        tx.after_commit(lambda: service.lost.delivered.difference_update(known))
 
 
 def delete_expired(service: AppContext, tx: Tx) -> int:
@@ -124,6 +119,6 @@ def mark_lost(service: AppContext, pending: PendingResponse) -> None:
 
 def mark_lost_again(service: AppContext, pending: PendingResponse, batch: str) -> None:
     """Record that the client disconnected during delivery: the response is pending again."""
-    service.lost.delivered.ids.discard(pending.id)
+    service.lost.delivered.discard(pending.id)
     mark_lost(service, pending)
-    service.write(lambda tx: record_pending(service, tx, pending, batch))
+    service.write(lambda tx: record_all_pending(tx, [(pending, batch)], service.now_ms))

@@ -40,7 +40,6 @@ from socialpub.domain.schemas.common import DeletedBody
 from socialpub.platforms.contract import (
     AccountIdentity,
     AuthorizationRedirect,
-    CredentialField,
     OfferedAccount,
     Platform,
     SupportsOAuth,
@@ -159,11 +158,10 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: PushedLogi
 
 def describe_credentials(platform: Platform) -> CredentialsDescriptor:
     """Describe the credential fields of the platform."""
-    return {"type": "credentials", "fields": [_describe_field(field) for field in platform.credentials]}
-
-
-def _describe_field(field: CredentialField) -> FieldBody:
-    return {"name": field.name, "label": field.label, "secret": field.secret}
+    fields: list[FieldBody] = [
+        {"name": field.name, "label": field.label, "secret": field.secret} for field in platform.credentials
+    ]
+    return {"type": "credentials", "fields": fields}
 
 
 def _start_authorization(service: AppContext, tx: Tx, scope: Scope, platform: Platform, profile: str) -> str:

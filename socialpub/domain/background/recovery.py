@@ -15,6 +15,7 @@ from peewee import JOIN, fn
 
 from socialpub.base import fault_injection
 from socialpub.base.concurrency.fair_executor import NO_SHARE_KEY
+from socialpub.domain.access import idempotency
 from socialpub.domain.accounts import tokens
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
@@ -176,7 +177,7 @@ def complete_response(service: AppContext, claim: Claim) -> None:
         if batches.is_finished(batch):
             key = sql.fetch_value(maintenance.FIND_UNANSWERED_REQUEST, (batch,))
             if key:
-                batches.store_current_response(service, tx, batch, key)
+                idempotency.store_response(service, tx, key, batches.build_response(batches.load_body(batch)))
             service.jobs.finish(tx, claim)
         else:
             age = service.now_ms - Batch.select(Batch.created_at).where(Batch.id == batch).scalar()

@@ -83,15 +83,6 @@ class TokenRefreshState:
 
 
 @dataclass
-class DeliveredResponses:
-    """Ids of delivered responses whose rows are still to be deleted. `is_soon`: scheduled."""
-
-    ids: set[str] = field(default_factory=set)
-    is_soon: bool = False
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))  # for ids
-
-
-@dataclass
 class Executors:
     """Threads of the process, which hold no connection to the database.
 
@@ -153,12 +144,14 @@ class UpstreamState:
 class LostResponses:
     """Responses that a client did not receive.
 
-    `undelivered`: when the client of a request disconnected (ms), by request. `unstored`: batches whose response could
-    not be stored for their Idempotency-Key.
+    `undelivered`: when the client of a request disconnected (ms), by request. `delivered`: requests whose rows are
+    still to be deleted. `unstored`: batches whose response could not be stored for their Idempotency-Key.
     """
 
     undelivered: dict[str, int] = field(default_factory=dict)
-    delivered: DeliveredResponses = field(default_factory=DeliveredResponses)
+    delivered: set[str] = field(default_factory=set)
+    is_deletion_scheduled: bool = False
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))  # for the ids of requests
     unstored: set[str] = field(default_factory=set)
 
 
@@ -242,18 +235,13 @@ class AppContext:
         return await self.db.read_inline(run, to_identify=to_identify)
 
 
-def limit_concurrency(configured: int, limit: int | None = None) -> int:
+def limit_concurrency(configured: int) -> int:
     """Limit the configured number of posts published at once by the file descriptors.
 
-    Each post needs one, and half of them are left to requests. `limit`: number of descriptors; default: the process's.
+    Each post needs one, and half of them are left to requests.
     """
-    return min(
-        configured,
-        max(
-            CONCURRENCY_MIN,
-            (host_identity.get_file_limit() if limit is None else limit) // 4 - RESERVED_DESCRIPTORS // 2,
-        ),
-    )
+    available = host_identity.get_file_limit() // 4 - RESERVED_DESCRIPTORS // 2
+    return min(configured, max(CONCURRENCY_MIN, available))
 
 
 def open_context(runtime: Runtime) -> AppContext:

@@ -22,12 +22,7 @@ class WaitingRequests:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._counts: dict[str, int] = {}  # by owner
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        """True once the server stops: no request waits any more."""
-        return self._is_closed
+        self.is_closed = False  # the server stops: no request waits any more
 
     @property
     def count(self) -> int:
@@ -68,7 +63,7 @@ class WaitingRequests:
             try:
                 found = await read()
                 left = deadline - loop.time()
-                if is_ready(found) or left <= 0 or self._is_closed:
+                if is_ready(found) or left <= 0 or self.is_closed:
                     return found
                 await asyncio.wait((happened,), timeout=left)
             finally:
@@ -102,5 +97,5 @@ class WaitingRequests:
 
     def close(self) -> None:
         """Release all requests, from any thread: the server stops."""
-        self._is_closed = True
+        self.is_closed = True
         self.notify_all()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from typing_extensions import TypedDict
-
 from socialpub.base import key_scopes
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
@@ -20,7 +18,7 @@ from socialpub.domain.schemas.api_keys import KeyBody, KeyRequest, MintedKeyBody
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.rows import ApiKeyRow
-from socialpub.store.schema.models import ApiKey, find_row_where
+from socialpub.store.schema.models import ApiKey, find_row_where, get_row
 
 
 def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) -> ActionResult:
@@ -28,21 +26,21 @@ def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) 
     organization, service = who.scope.organization, who.service
     prefix = check_limits(who, request, label)
     key = crypto.generate_api_key(prefix, service.runtime.entropy)
-    row: ApiKeyColumns = {
-        "id": service.runtime.ids.uuid(),
-        "name": request.name,
-        "prefix": prefix,
-        "last4": key[-4:],
-        "profile": request.profile_id,
-        "scopes": sql.dump_json(key_scopes.list_granted(request.scopes)) if request.scopes else None,
-        "accounts": sql.dump_json(sorted(set(request.accounts))) if request.accounts else None,
-        "expires_at": request.expires_at,
-        "created_at": service.now_ms,
-        "last_used_at": None,
-        "revoked_at": None,
-    }
-    ApiKey.insert(organization=organization, digest=crypto.digest(key), **row).execute()
-    minted: MintedKeyBody = {**to_body(row), "key": key}
+    id = service.runtime.ids.uuid()
+    ApiKey.insert(
+        id=id,
+        organization=organization,
+        profile=request.profile_id,
+        name=request.name,
+        prefix=prefix,
+        last4=key[-4:],
+        digest=crypto.digest(key),
+        scopes=sql.dump_json(key_scopes.list_granted(request.scopes)) if request.scopes else None,
+        accounts=sql.dump_json(sorted(set(request.accounts))) if request.accounts else None,
+        expires_at=request.expires_at,
+        created_at=service.now_ms,
+    ).execute()
+    minted: MintedKeyBody = {**to_body(get_row(ApiKey, id)), "key": key}
     return ActionResult(minted, 201, secret=True)
 
 
@@ -98,23 +96,7 @@ def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
     return {"id": key, "revokedAt": format_iso(revoked)}
 
 
-class ApiKeyColumns(TypedDict):
-    """Columns of a key that the API shows."""
-
-    id: str
-    name: str
-    prefix: str
-    last4: str
-    profile: str | None
-    scopes: str | None
-    accounts: str | None
-    expires_at: int | None
-    created_at: int
-    last_used_at: int | None
-    revoked_at: int | None
-
-
-def to_body(row: ApiKeyColumns) -> KeyBody:
+def to_body(row: ApiKeyRow) -> KeyBody:
     return {
         "id": row["id"],
         "name": row["name"],

@@ -25,7 +25,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.oauth import AuthorizationRequest, ClientRequest, TokenRequest
 from socialpub.store.database import Tx
-from socialpub.store.rows import AuthorizationCodeRow, OAuthClientRow
+from socialpub.store.rows import AuthorizationCodeRow
 from socialpub.store.schema.models import AuthorizationCode, OAuthClient, User, find_row_where
 
 CLIENTS_MAX = 1000
@@ -134,16 +134,13 @@ def _make_room(tx: Tx) -> None:
     OAuthClient.delete().where(OAuthClient.id == oldest).execute()
 
 
-def _find_client(service: AppContext, id: str) -> OAuthClientRow | None:
-    return find_row_where(OAuthClient, (OAuthClient.id == id) & (OAuthClient.ends_at > service.now_ms))
-
-
 # --- Consent -------------------------------------------------------------------------------------------------------
 
 
 def check_client(service: AppContext, request: AuthorizationRequest) -> str:
     """Return the client's name. Raises OAuthError for an unregistered client or redirect URI."""
-    client = _find_client(service, request.client_id)
+    is_live = (OAuthClient.id == request.client_id) & (OAuthClient.ends_at > service.now_ms)
+    client = find_row_where(OAuthClient, is_live)
     if client is None:
         raise OAuthError("invalid_client", "This program is not registered here. Connect it again.")
     if not any(_is_same_uri(uri, request.redirect_uri) for uri in json.loads(client["redirect_uris"])):

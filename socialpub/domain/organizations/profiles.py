@@ -7,8 +7,6 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from typing_extensions import TypedDict
-
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
@@ -109,15 +107,11 @@ def create(tx: Tx, who: Actor, request: ProfileRequest) -> ActionResult:
     slug, now = _make_slug(request.name), who.service.now_ms
     if Profile.select().where(Profile.organization == organization, Profile.slug == slug).exists():
         raise rule_error("profile.slug.unique")
-    row: ProfileColumns = {
-        "id": who.service.runtime.ids.uuid(),
-        "name": request.name,
-        "slug": slug,
-        "created_at": now,
-        "updated_at": now,
-    }
-    Profile.insert(organization=organization, **row).execute()
-    return ActionResult(to_body(row), 201)
+    profile = who.service.runtime.ids.uuid()
+    Profile.insert(
+        id=profile, organization=organization, name=request.name, slug=slug, created_at=now, updated_at=now
+    ).execute()
+    return ActionResult(to_body(get_row(Profile, profile)), 201)
 
 
 def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> ProfileBody:
@@ -194,17 +188,7 @@ def _make_slug(name: str) -> str:
     return "-".join(unicodedata.normalize("NFKC", name).lower().split())
 
 
-class ProfileColumns(TypedDict):
-    """Columns of a profile that the API shows."""
-
-    id: str
-    name: str
-    slug: str
-    created_at: int
-    updated_at: int
-
-
-def to_body(row: ProfileColumns) -> ProfileBody:
+def to_body(row: ProfileRow) -> ProfileBody:
     return {
         "id": row["id"],
         "name": row["name"],

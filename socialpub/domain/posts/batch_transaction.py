@@ -210,8 +210,12 @@ def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[BatchWrite], no
     plans = [entry.plan for entry in entries]
     heads = [(plan.batch, plan.organization, plan.who.request_id, plan.at_ms) for plan in plans]
     sql.insert(acceptance.INSERT_BATCHES, heads, (now,))
-    if named := [_build_external_id(plan) for plan in plans if plan.request.external_id is not None]:
-        sql.insert(acceptance.INSERT_EXTERNAL_IDS, named)
+    named = [
+        (plan.request.external_id, plan.organization, plan.batch, plan.content)
+        for plan in plans
+        if plan.request.external_id is not None
+    ]
+    sql.insert(acceptance.INSERT_EXTERNAL_IDS, named)
     for plan in plans:
         if plan.token:
             plan_tokens.use(service, tx, plan.token, plan.batch)
@@ -227,10 +231,6 @@ def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[BatchWrite], no
     tx.after_commit(lambda: service.recent_posts.add_posts(posts))
     first = last - len(rows) + 1  # consecutive, because there is only one writer
     return {target.post: first + place for place, target in enumerate(_iter_targets(plans))}
-
-
-def _build_external_id(plan: BatchPlan) -> SqlRow:
-    return plan.request.external_id, plan.organization, plan.batch, plan.content
 
 
 def _iter_targets(plans: Iterable[BatchPlan]) -> Iterator[PlannedTarget]:

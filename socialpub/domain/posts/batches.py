@@ -200,11 +200,6 @@ def build_joined_response(body: BatchBody) -> idempotency.StoredResponse:
     return build_response({**body, "results": results})._replace(replayed=True)
 
 
-def store_current_response(service: AppContext, tx: Tx, batch: str, key_id: str) -> None:
-    """Store the batch's current body as the response for its key."""
-    idempotency.store_response(service, tx, key_id, build_response(load_body(batch)))
-
-
 @dataclass(frozen=True)
 class FinishedBatch:
     """Batch with all targets terminal. `written`: the response was stored with the result."""

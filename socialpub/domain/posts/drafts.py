@@ -173,7 +173,8 @@ class CheckedContent(NamedTuple):
 def create(tx: Tx, who: Actor, title: str | None, checked: CheckedContent) -> ActionResult:
     """Create a draft. Raises ApiError `drafts.max`, or `not_found` for an unknown profile."""
     service, scope, now = who.service, who.scope, who.service.now_ms
-    _check_room(scope)
+    if count(scope.organization) >= OPEN_MAX:
+        raise rule_error("drafts.max", f"The organization already has {OPEN_MAX} unpublished drafts.")
     author, draft = _name_author(who), service.runtime.ids.uuid()
     row: dict[str, Any] = {
         "id": draft,
@@ -188,11 +189,6 @@ def create(tx: Tx, who: Actor, title: str | None, checked: CheckedContent) -> Ac
     PostDraft.insert(**row).execute()
     _refer_to_media(tx, scope, draft, row["content"])
     return ActionResult(load_body(scope, draft), 201)
-
-
-def _check_room(scope: Scope) -> None:
-    if count(scope.organization) >= OPEN_MAX:
-        raise rule_error("drafts.max", f"The organization already has {OPEN_MAX} unpublished drafts.")
 
 
 def _store_content(tx: Tx, who: Actor, checked: CheckedContent) -> dict[str, Any]:

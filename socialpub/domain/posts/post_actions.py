@@ -83,17 +83,17 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
 
 def _list_stopped(row: PostRow) -> list[PostRow]:
     """List the pieces that stopped with this one."""
-    return [piece for piece in post_states.list_later_pieces(row) if _is_stopped(piece)]
+    return [
+        piece
+        for piece in post_states.list_later_pieces(row)
+        if piece["status"] == "failed" and _find_rule(piece) == "thread.previous_missing"
+    ]
 
 
 def _revive(tx: Tx, who: Actor, stopped: Sequence[PostRow], name: str, columns: dict[str, Any]) -> None:
     """Let the pieces that stopped with one wait for it again."""
     for piece in stopped:
         post_states.apply(who.service, tx, name, piece["id"], request_id=who.request_id, **columns)
-
-
-def _is_stopped(piece: PostRow) -> bool:
-    return piece["status"] == "failed" and _find_rule(piece) == "thread.previous_missing"
 
 
 def _find_rule(row: PostRow) -> str | None:

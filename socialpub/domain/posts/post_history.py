@@ -104,14 +104,11 @@ def _build_target_warnings(
     if repeat and target.draft.text:
         found = (build_warning("duplicate_content", f"See {repeat}."),)
     if cap is not None:
-        found += (_cap_warning(cap),)
+        limit = f"The limit is {cap.posts:,} in {_format_span(cap.seconds)}."
+        found += (build_warning("daily_cap_near", limit),)
     if is_scheduled and accounts.is_ending_before(target.account, due_ms):
         found += (build_warning("token_expires_before_schedule", "Reconnect it before then."),)
     return found
-
-
-def _cap_warning(cap: PostingCap) -> PublishWarning:
-    return build_warning("daily_cap_near", f"The limit is {cap.posts:,} in {_format_span(cap.seconds)}.")
 
 
 def should_refuse_duplicates(service: AppContext, request: BatchRequest) -> bool:

@@ -81,26 +81,20 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
     rule, name = "notification.channels.max", "notification channel"
     subscriptions.check_room(NotificationChannel, scope, MAX_PER_ORGANIZATION, rule, name)
     channel = service.runtime.ids.prefixed(PREFIX)
-    row: NotificationChannelRow = {
-        "id": channel,
-        "organization": scope.organization,
-        "profile": scope.profile,
-        "accounts": scope.account_list,
-        "kind": request.to.kind,
-        "shown": _mask_target(request.to),
-        "events": subscriptions.encode_events(request.events),
-        "description": request.description,
-        "active": True,
-        "secret": _encrypt_secret(service, channel, request.to),
-        "failing_since": None,
-        "last_delivery_at": None,
-        "last_failure_reason": None,
-        "created_at": now,
-        "updated_at": now,
-        "deleted_at": None,
-    }
-    NotificationChannel.insert(**row).execute()
-    return ActionResult(to_body(row), 201)
+    NotificationChannel.insert(
+        id=channel,
+        organization=scope.organization,
+        profile=scope.profile,
+        accounts=scope.account_list,
+        kind=request.to.kind,
+        shown=_mask_target(request.to),
+        events=subscriptions.encode_events(request.events),
+        description=request.description,
+        secret=_encrypt_secret(service, channel, request.to),
+        created_at=now,
+        updated_at=now,
+    ).execute()
+    return ActionResult(to_body(find(scope, channel)), 201)
 
 
 def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelBody:

@@ -69,28 +69,19 @@ def create(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
     url_policy.check_webhook(service, request.url)
     subscriptions.check_room(WebhookEndpoint, scope, MAX_PER_ORGANIZATION, "webhook.endpoints.max", "webhook endpoint")
     endpoint, secret = service.runtime.ids.prefixed(PREFIX), generate_secret(service)
-    row: WebhookEndpointRow = {
-        "id": endpoint,
-        "organization": scope.organization,
-        "profile": scope.profile,
-        "accounts": scope.account_list,
-        "url": request.url,
-        "events": subscriptions.encode_events(request.events),
-        "description": request.description,
-        "active": True,
-        "secret": encrypt_secret(service, endpoint, secret),
-        "previous_secret": None,
-        "previous_until": None,
-        "previous_accepted": 0,
-        "failing_since": None,
-        "last_delivery_at": None,
-        "last_failure_reason": None,
-        "created_at": now,
-        "updated_at": now,
-        "deleted_at": None,
-    }
-    WebhookEndpoint.insert(**row).execute()
-    return _build_signed(row, secret, 201)
+    WebhookEndpoint.insert(
+        id=endpoint,
+        organization=scope.organization,
+        profile=scope.profile,
+        accounts=scope.account_list,
+        url=request.url,
+        events=subscriptions.encode_events(request.events),
+        description=request.description,
+        secret=encrypt_secret(service, endpoint, secret),
+        created_at=now,
+        updated_at=now,
+    ).execute()
+    return _build_signed(find(scope, endpoint), secret, 201)
 
 
 def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> EndpointBody:

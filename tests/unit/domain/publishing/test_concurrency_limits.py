@@ -14,6 +14,7 @@ import pytest
 
 from socialpub.base.concurrency.fair_executor import FairShareLimiter, ShareKey
 from socialpub.base.settings_sections import PublishingSettings
+from socialpub.base.system import host_identity
 from socialpub.domain.context.app_context import CONCURRENCY_MIN, limit_concurrency
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
@@ -50,8 +51,11 @@ def test_thousand_posts_of_one_organization_to_one_platform_are_queued() -> None
     "asked, limit, wanted",
     [(1500, 20_000, 1500), (1500, 1024, 206), (8, 1024, 8), (1500, 128, CONCURRENCY_MIN), (1, 16, 1)],
 )
-def test_no_more_than_there_are_descriptors_for(asked: int, limit: int, wanted: int) -> None:
-    assert limit_concurrency(asked, limit) == wanted
+def test_no_more_than_there_are_descriptors_for(
+    asked: int, limit: int, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_identity, "get_file_limit", lambda: limit)
+    assert limit_concurrency(asked) == wanted
 
 
 def test_a_server_takes_as_many_descriptors_as_it_may() -> None:
