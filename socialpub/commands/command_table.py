@@ -429,7 +429,7 @@ def _list_platforms() -> Iterable[str]:
 
 
 def _list_events() -> Iterable[str]:
-    from socialpub.domain.events.events import EVENTS
+    from socialpub.domain.schemas.events import EVENTS
 
     return EVENTS
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from socialpub.domain.events.notification_queue import DEFAULT_TYPES
-from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.store.schema.models import NotificationChannel
 from socialpub.web.dashboard.notifications import KINDS, TYPES
@@ -127,7 +127,7 @@ def test_a_test_that_is_not_taken_says_what_the_receiver_said(
 
 
 def test_what_is_told_is_what_is_chosen(world: RequestCast, sink: WebhookReceiver, browser: ApiClient) -> None:
-    assert {name for name, _ in TYPES.values()} == {*EVENT_DATA, PAUSED_TYPE}
+    assert {name for name, _ in TYPES.values()} == {*EVENTS, PAUSED_TYPE}
     boxes = {name: box for box, (name, _) in TYPES.items()}
     text = page(browser, "/new/slack")
     assert 'value="needed" checked' in text

@@ -15,34 +15,6 @@ from socialpub.store.engine import sql
 from socialpub.store.queries import events as statements
 from socialpub.store.queries import webhooks
 
-EVENTS: dict[str, str] = {
-    "post.queued": "A scheduled post was accepted and queued.",
-    "post.validated": "Preflight passed.",
-    "post.published": "The post was published.",
-    "post.rejected": "Preflight or the platform rejected the post. It is not retried.",
-    "post.failed": "The post could not be published. `willRetry` tells whether it is retried.",
-    "post.canceled": "A scheduled post was canceled before it was due.",
-    "post.rescheduled": "A scheduled post was moved to another time.",
-    "post.edited": "The content of a scheduled post was changed.",
-    "draft.proposed": "A draft was proposed for approval.",
-    "draft.approved": "A draft was approved, as it was at that time.",
-    "draft.returned": "A draft was returned with a note.",
-    "token.expiring": "An account's token expires soon and cannot be refreshed automatically.",
-    "token.revoked": "The platform rejected an account's token.",
-    "version.deprecated": "A platform announced the end of the API version that this server uses.",
-    "subscription.activated": "A subscription began.",
-    "subscription.cancelled": "A subscription was cancelled.",
-    "subscription.tier_changed": "A subscription moved to another tier.",
-    "quota.warning": "80 % of the monthly post quota is used.",
-    "quota.exceeded": "The monthly post quota is used up.",
-    "billing.payment_failed": "A payment failed.",
-    "billing.delinquent": "The subscription is past due and was downgraded to free.",
-    "billing.recovered": "A failed payment was recovered.",
-    "key.expiring": "An API key expires soon: sent 7 days and 1 day ahead.",
-    "webhook.disabled": "A webhook endpoint was turned off: it answered 410, or every delivery failed for 5 days.",
-}
-"""Every event type and when it is sent. The list is canonical: adding is non-breaking, removing is breaking."""
-
 
 class EventAudience(NamedTuple):
     """Organization, its number, and the receivers of its events."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -288,39 +288,52 @@ class Recovered(TypedDict):
     tier: Tier
 
 
-EVENT_DATA: dict[str, Any] = {
-    "post.queued": PostQueued,
-    "post.validated": PostValidated,
-    "post.published": PostPublished,
-    "post.rejected": PostRejected,
-    "post.failed": PostFailed,
-    "post.canceled": PostCanceled,
-    "post.rescheduled": PostRescheduled,
-    "post.edited": PostEdited,
-    "draft.proposed": DraftProposed,
-    "draft.approved": DraftApproved,
-    "draft.returned": DraftReturned,
-    "token.expiring": TokenExpiring,
-    "token.revoked": TokenRevoked,
-    "version.deprecated": VersionDeprecated,
-    "subscription.activated": SubscriptionActivated,
-    "subscription.cancelled": SubscriptionCancelled,
-    "subscription.tier_changed": SubscriptionTierChanged,
-    "quota.warning": QuotaWarning,
-    "quota.exceeded": QuotaExceeded,
-    "billing.payment_failed": PaymentFailed,
-    "billing.delinquent": Delinquent,
-    "billing.recovered": Recovered,
-    "key.expiring": KeyExpiring,
-    "webhook.disabled": WebhookDisabled,
+class EventKind(NamedTuple):
+    """Type of an event's `data`, and when the event is sent."""
+
+    data: Any
+    text: str
+
+
+EVENTS: dict[str, EventKind] = {
+    "post.queued": EventKind(PostQueued, "A scheduled post was accepted and queued."),
+    "post.validated": EventKind(PostValidated, "Preflight passed."),
+    "post.published": EventKind(PostPublished, "The post was published."),
+    "post.rejected": EventKind(PostRejected, "Preflight or the platform rejected the post. It is not retried."),
+    "post.failed": EventKind(PostFailed, "The post could not be published. `willRetry` tells whether it is retried."),
+    "post.canceled": EventKind(PostCanceled, "A scheduled post was canceled before it was due."),
+    "post.rescheduled": EventKind(PostRescheduled, "A scheduled post was moved to another time."),
+    "post.edited": EventKind(PostEdited, "The content of a scheduled post was changed."),
+    "draft.proposed": EventKind(DraftProposed, "A draft was proposed for approval."),
+    "draft.approved": EventKind(DraftApproved, "A draft was approved, as it was at that time."),
+    "draft.returned": EventKind(DraftReturned, "A draft was returned with a note."),
+    "token.expiring": EventKind(
+        TokenExpiring, "An account's token expires soon and cannot be refreshed automatically."
+    ),
+    "token.revoked": EventKind(TokenRevoked, "The platform rejected an account's token."),
+    "version.deprecated": EventKind(
+        VersionDeprecated, "A platform announced the end of the API version that this server uses."
+    ),
+    "subscription.activated": EventKind(SubscriptionActivated, "A subscription began."),
+    "subscription.cancelled": EventKind(SubscriptionCancelled, "A subscription was cancelled."),
+    "subscription.tier_changed": EventKind(SubscriptionTierChanged, "A subscription moved to another tier."),
+    "quota.warning": EventKind(QuotaWarning, "80 % of the monthly post quota is used."),
+    "quota.exceeded": EventKind(QuotaExceeded, "The monthly post quota is used up."),
+    "billing.payment_failed": EventKind(PaymentFailed, "A payment failed."),
+    "billing.delinquent": EventKind(Delinquent, "The subscription is past due and was downgraded to free."),
+    "billing.recovered": EventKind(Recovered, "A failed payment was recovered."),
+    "key.expiring": EventKind(KeyExpiring, "An API key expires soon: sent 7 days and 1 day ahead."),
+    "webhook.disabled": EventKind(
+        WebhookDisabled, "A webhook endpoint was turned off: it answered 410, or every delivery failed for 5 days."
+    ),
 }
-"""Type of `data` for each type of `core.events.EVENTS`."""
+"""Every event type. The list is canonical: adding is non-breaking, removing is breaking."""
 
 
 if TYPE_CHECKING:
     EventType = str
 else:
-    EventType = Literal[tuple(EVENT_DATA)]
+    EventType = Literal[tuple(EVENTS)]
 
 
 # --- Event log -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from socialpub.base.value_formats import EMAIL_MAX, EMAIL_PATTERN
 from socialpub.domain.schemas.common import Address, DateTime, Instant, Maybe, RequestModel, Uuid, absent
-from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.domain.schemas.webhooks import Description
 from socialpub.store.rows import DeliveryStatus
 
@@ -19,7 +19,7 @@ PAUSED_TYPE = "publishing.paused"
 if TYPE_CHECKING:
     NoticeType = str
 else:
-    NoticeType = Literal[(*EVENT_DATA, PAUSED_TYPE)]
+    NoticeType = Literal[(*EVENTS, PAUSED_TYPE)]
 
 NTFY_SERVER_PATTERN = r"^https?://[^/\\\s?#@]+/?$"
 NTFY_TOPIC_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"

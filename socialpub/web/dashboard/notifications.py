@@ -17,7 +17,7 @@ from socialpub.domain.events.notification_queue import DEFAULT_TYPES
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.domain.schemas.notifications import (
     PAUSED_TYPE,
     ChannelChange,
@@ -152,7 +152,7 @@ def _describe_type(type_: str) -> str:
     return title[0].upper() + title[1:]
 
 
-TYPES = {f"tell-{number}": (name, _describe_type(name)) for number, name in enumerate((*EVENT_DATA, PAUSED_TYPE))}
+TYPES = {f"tell-{number}": (name, _describe_type(name)) for number, name in enumerate((*EVENTS, PAUSED_TYPE))}
 """The types of events by their boxes in a form."""
 
 

@@ -13,7 +13,7 @@ from socialpub.domain.delivery import url_policy
 from socialpub.domain.delivery.webhooks import deliveries, endpoints
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.domain.schemas.webhooks import (
     DeliveriesQuery,
     EndpointChange,
@@ -35,7 +35,7 @@ from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 WEBHOOKS_PATH = "/webhooks"
-TYPES = {f"event-{number}": name for number, name in enumerate(EVENT_DATA)}
+TYPES = {f"event-{number}": name for number, name in enumerate(EVENTS)}
 """The types of events by their boxes in the form. A box named `token.revoked` would be left out of a saved form."""
 STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from socialpub.domain.events.events import EVENTS
 from socialpub.domain.schemas.errors import ErrorBody
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.web.openapi.components import delivery_headers, ref
 from socialpub.web.openapi.examples import (
     ACCOUNT_ID,
@@ -44,7 +44,7 @@ def webhooks() -> Json:
 def deliveries(header_prefix: str) -> Json:
     """Return the delivery of each event type, by operation id."""
     headers = delivery_headers(header_prefix)
-    return {_operation_id(event): _delivery(event, text, headers) for event, text in EVENTS.items()}
+    return {_operation_id(event): _delivery(event, kind.text, headers) for event, kind in EVENTS.items()}
 
 
 def _operation_id(event: str) -> str:

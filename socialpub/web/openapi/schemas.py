@@ -15,10 +15,9 @@ from socialpub import platforms
 from socialpub.base import field_docs
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.key_scopes import ALL_SCOPES
-from socialpub.domain.events.events import EVENTS
 from socialpub.domain.schemas.accounts import Descriptor
 from socialpub.domain.schemas.errors import PLATFORM_RESPONSES, ErrorEnvelope, UpstreamAnswer
-from socialpub.domain.schemas.events import EVENT_DATA, EventBody
+from socialpub.domain.schemas.events import EVENTS, EventBody
 from socialpub.domain.schemas.notifications import ChannelTarget, NoticeType
 from socialpub.domain.schemas.posts import MediaEntry, Options
 from socialpub.store.rows import PostStatus
@@ -93,7 +92,7 @@ def component_schemas(routes: Sequence[Route]) -> Json:
     """Return every schema that the routes and events use, by name."""
     bodies = {route.body for route in routes if route.body}
     answers = [success.shape for route in routes if route.operation for success in route.operation.answers.values()]
-    answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values(), *_platform_responses()]
+    answers += [ErrorEnvelope, EventBody, *(kind.data for kind in EVENTS.values()), *_platform_responses()]
     unions = {name: {key: _simplify(value) for key, value in schema.items()} for name, schema in _unions().items()}
     enums = {name: _enum(name, values) for name, values in ENUMS.items()}
     shapes = _models(_sort_by_name(bodies)) | _typed_dicts(_sort_by_name(answers))
@@ -147,16 +146,17 @@ def _events(envelope: Json) -> Json:
         "oneOf": [{"$ref": ref} for ref in refs.values()],
         "discriminator": {"propertyName": "type", "mapping": refs},
     }
-    return {EVENT: union} | {event_name(event): _event(envelope, event, text) for event, text in EVENTS.items()}
+    return {EVENT: union} | {event_name(event): _event(envelope, event) for event in EVENTS}
 
 
-def _event(envelope: Json, event: str, text: str) -> Json:
+def _event(envelope: Json, event: str) -> Json:
+    kind = EVENTS[event]
     said = envelope["properties"]["data"]["description"]
     special = {
         "type": {"type": "string", "const": event},
-        "data": {"$ref": TEMPLATE.format(model=model_name(EVENT_DATA[event])), "description": said},
+        "data": {"$ref": TEMPLATE.format(model=model_name(kind.data)), "description": said},
     }
-    return {**envelope, "description": text, "properties": envelope["properties"] | special}
+    return {**envelope, "description": kind.text, "properties": envelope["properties"] | special}
 
 
 # --- Models --------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.commands.command_table import build_root
 from socialpub.domain.accounts.connect import build_redirect_uri
-from socialpub.domain.events.events import EVENTS
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.web.docs import pages as docs
 from socialpub.web.docs import reference
 from socialpub.web.docs.guides import GUIDES, read_code
@@ -164,7 +164,7 @@ def test_every_command_over_the_api_has_its_entry(api: ApiClient) -> None:
 def test_every_event_has_its_entry(api: ApiClient) -> None:
     shown = fetch(api, "/docs/events")
     assert set(EVENTS) <= set(shown.ids)
-    assert [text for text in EVENTS.values() if text.replace("`", "") not in shown.text] == []
+    assert [kind.text for kind in EVENTS.values() if kind.text.replace("`", "") not in shown.text] == []
     for name in EVENTS:
         assert f'"type": "{name}"' in fetch(api, f"/docs/events/{name}").text
 

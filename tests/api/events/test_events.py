@@ -14,7 +14,7 @@ from socialpub.base.security import crypto
 from socialpub.domain.delivery.webhooks import event_log
 from socialpub.domain.events import cursors
 from socialpub.domain.schemas.common import parse_instant
-from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.store.queries.events import TYPE_NUMBERS
 from socialpub.store.schema.models import Event, Post
 from tests.support.app_server import ApiClient, AppServer, error_of
@@ -111,7 +111,7 @@ def test_a_cursor_of_another_list_or_nobodys_is_refused(told: RequestCast, curso
 
 def test_unknown_types_are_refused_and_every_known_one_is_taken(told: RequestCast) -> None:
     assert told.alice.api.get("/v1/events", params={"type": "post.gone"}).status_code == 400
-    for name in EVENT_DATA:
+    for name in EVENTS:
         assert told.alice.api.get("/v1/events", params={"type": name}).status_code == 200
 
 

@@ -13,6 +13,7 @@ import pytest
 from socialpub.domain.accounts import tokens
 from socialpub.domain.delivery.notifications import channels, message_texts, notification_outbox
 from socialpub.domain.events import events
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.domain.server import instance
 from socialpub.store.schema.models import Account, AuditEntry, NotificationChannel, Post
@@ -714,7 +715,7 @@ def test_a_test_of_every_type_has_whole_words(world: RequestCast, slack: Webhook
     here = f"{CHANNELS}/{on_slack(world.alice, slack)['id']}"
     document = world.alice.api.get("/openapi.json").json()
     types = document["components"]["schemas"]["NoticeType"]["enum"]
-    assert len(types) == len(events.EVENTS) + 1
+    assert len(types) == len(EVENTS) + 1
     for type_ in types:
         told = world.alice.api.post(f"{here}/test", json={"type": type_}).json()
         assert told["delivered"], type_

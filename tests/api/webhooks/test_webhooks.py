@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from socialpub.domain.delivery.webhooks import deliveries, endpoints, webhook_outbox
-from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.store.engine import sql
 from socialpub.store.queries import webhooks as statements
 from socialpub.store.schema.models import (
@@ -534,7 +534,7 @@ def test_a_profiles_key_sees_the_deliveries_of_its_own_endpoints(world: RequestC
 
 def test_a_sample_of_every_type_is_sent_now_and_is_in_no_log(world: RequestCast, sink: WebhookReceiver) -> None:
     endpoint = register_endpoint(world.alice, sink.url)
-    for number, name in enumerate(EVENT_DATA):
+    for number, name in enumerate(EVENTS):
         told = world.alice.api.post(f"{ENDPOINTS}/{endpoint['id']}/test", json={"type": name}).json()
         call = sink.wait(number + 1)[number]
         assert told["delivered"], name

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from socialpub.base.json_codec import dumps
 from socialpub.domain import post_states
 from socialpub.domain.events import events
+from socialpub.domain.schemas.events import EVENTS
 from socialpub.store.queries.events import DEFAULT_DATA, FULL_DATA, TYPE_NUMBERS
 from socialpub.store.rows import PostRow
 
@@ -92,5 +93,5 @@ def test_what_is_of_no_post_is_stored() -> None:
 
 
 def test_every_type_has_a_number_of_its_own() -> None:
-    assert set(TYPE_NUMBERS) == set(events.EVENTS)
+    assert set(TYPE_NUMBERS) == set(EVENTS)
     assert list(TYPE_NUMBERS.values()) == list(range(1, len(TYPE_NUMBERS) + 1))
