@@ -56,8 +56,8 @@ KNOWN = {
     "accounts/revocation": {"_is_in_use"},
     "accounts/token_refresh": {"_emit_warnings", "_select_due", "_select_ids"},
     "accounts/tokens": {
-        "_attribute_refusal", "_claim", "_count_refresh", "_find_row", "_release_claim",
-        "_restore_refresh_time", "_store", "emit_expiring", "emit_revoked", "mark_revoked", "release_all",
+        "_attribute_refusal", "_get_connected", "_release_claim", "_save_attention", "_update_unless_replaced",
+        "emit_expiring", "emit_revoked", "mark_revoked", "record_refusal", "release_all",
     },
     "accounts/version_checks": {"_pick_account"},
     "notifications/channels": {"end_messages_if_deleted"},

@@ -89,6 +89,12 @@ def _match_secret(sealed: str | None) -> Any:
     return nonce == crypto.get_nonce(sealed or "")
 
 
+def _update_unless_replaced(tx: Tx, row: AccountRow, *conditions: Any, **columns: Any) -> bool:
+    """Update the account while it still has the tokens of `row`; return whether it was done."""
+    has_same_tokens = _match_secret(row["secret"])
+    return bool(Account.update(**columns).where(Account.id == row["id"], has_same_tokens, *conditions).execute())
+
+
 def build_columns(
     service: AppContext, account: str, platform: str, tokens: Tokens, before: AccountRow | None = None
 ) -> dict[str, Any]:
@@ -166,14 +172,10 @@ _LOG_FIELDS = {"names": ("account", "platform", "outcome", "ms", "why")}
 
 
 def _get_connected(service: AppContext, account: str) -> AccountRow:
-    row = service.read(lambda: _find_row(account)).result()
+    row = service.read(lambda: find_row(Account, account)).result()
     if row is None or row["secret"] is None:
         raise rule_error("account.disconnected")
     return row
-
-
-def _find_row(account: str) -> AccountRow | None:
-    return find_row(Account, account)
 
 
 def _get_refresh_state(row: AccountRow, mine: TokenRefreshState) -> object:
@@ -272,8 +274,10 @@ def _claim(service: AppContext, row: AccountRow, current: Tokens) -> bool:
         if is_rotating(row["platform"], current) and instance.get_pause_reason() == instance.RESTORED:
             # The original may have used this refresh token already; a second use may end the whole session.
             raise ApiError("platform_unavailable", "This is a restored copy: no token is renewed until it is resumed.")
-        claimed = Account.update(renewal_at=now, renewing=service.process.run, renewing_until=now + CLAIM_MS)
-        return bool(claimed.where(Account.id == row["id"], _match_secret(row["secret"]), mine | over).execute())
+        until = now + CLAIM_MS
+        return _update_unless_replaced(
+            tx, row, mine | over, renewal_at=now, renewing=service.process.run, renewing_until=until
+        )
 
     _check_frequency(service, row)
     return service.write(begin).result()
@@ -298,7 +302,7 @@ def _record_failure(service: AppContext, row: AccountRow, current: Tokens, error
     """Record the effects of a failed refresh; return the error to raise."""
     error.platform_response = redact_reply(error.platform_response, current)
     if error.outcome is Outcome.REJECTED:
-        service.write(lambda tx: _count_refresh(service, tx, row)).result()
+        service.write(lambda tx: _update_unless_replaced(tx, row, renewals=_append_refresh(service, row))).result()
     if error.app_in_doubt:
         error = service.write(lambda tx: _attribute_refusal(service, tx, row, error)).result()
     if error.code == "platform_auth_failed" and error.token_refused:
@@ -309,13 +313,13 @@ def _record_failure(service: AppContext, row: AccountRow, current: Tokens, error
         return ended
     if attention.is_fixable_by_owner(error):
         service.write(lambda tx: _save_attention(service, tx, row, error)).result()
-    if error.outcome not in (None, Outcome.AMBIGUOUS):
-        _restore_refresh_time(service, row)
+    if error.outcome not in (None, Outcome.AMBIGUOUS):  # the platform cannot have acted
+        service.write(lambda tx: _update_unless_replaced(tx, row, renewal_at=row["renewal_at"])).result()
     return error
 
 
 def _save_attention(service: AppContext, tx: Tx, row: AccountRow, error: ApiError) -> None:
-    found = _find_row(row["id"])
+    found = find_row(Account, row["id"])
     if found is not None and _is_same(found["secret"], row["secret"]):
         attention.save(service, tx, row["id"], error)
 
@@ -330,9 +334,7 @@ def _attribute_refusal(service: AppContext, tx: Tx, row: AccountRow, error: ApiE
     here = (Account.platform == row["platform"]) & Account.disconnected_at.is_null() & (Account.id != row["id"])
     others = here & (Account.status != "revoked")
     first = row["renewal_refused_at"]
-    Account.update(renewal_refused_at=first if first and first > hour else now).where(
-        Account.id == row["id"], _match_secret(row["secret"])
-    ).execute()
+    _update_unless_replaced(tx, row, renewal_refused_at=first if first and first > hour else now)
     if Account.select().where(here, Account.renewal_refused_at > hour).exists():
         log.error(
             "%s refuses the token refresh of several accounts: the credentials of its app are wrong", row["platform"]
@@ -374,40 +376,24 @@ def _append_refresh(service: AppContext, row: AccountRow) -> str:
     return json.dumps([*_list_recent(service, row), service.now_ms])
 
 
-def _count_refresh(service: AppContext, tx: Tx, row: AccountRow) -> None:
-    Account.update(renewals=_append_refresh(service, row)).where(
-        Account.id == row["id"], _match_secret(row["secret"])
-    ).execute()
-
-
-def _restore_refresh_time(service: AppContext, row: AccountRow) -> None:
-    """Restore `renewal_at`: the platform cannot have acted."""
-    service.write(
-        lambda tx: (
-            Account.update(renewal_at=row["renewal_at"])
-            .where(Account.id == row["id"], _match_secret(row["secret"]))
-            .execute()
-        )
-    ).result()
-
-
 def _try_save(service: AppContext, row: AccountRow, mine: TokenRefreshState) -> bool:
-    """Store the tokens that are only in memory; return False if that fails."""
+    """Store the tokens that are only in memory; return False if that fails.
+
+    They stay unused if the account was reconnected or disconnected meanwhile.
+    """
     assert mine.unsaved is not None, "the caller has just set or seen it"
-    old, fresh = mine.unsaved
+    _, fresh = mine.unsaved
+
+    def store(tx: Tx) -> bool:
+        return _update_unless_replaced(tx, row, **build_columns(service, row["id"], row["platform"], fresh, row))
+
     try:
-        is_stored = service.write(lambda tx: _store(service, tx, row, old, fresh)).result()
+        is_stored = service.write(store).result()
     except ApiError as error:
         log.error("account %s: its new tokens could not be stored yet and stay in memory: %s", row["id"], error.message)
         return False
     mine.unsaved, mine.unused = None, None if is_stored else mine.unsaved
     return True
-
-
-def _store(service: AppContext, tx: Tx, row: AccountRow, old: str, fresh: Tokens) -> bool:
-    """Store the tokens; False if the account was reconnected or disconnected meanwhile."""
-    columns = build_columns(service, row["id"], row["platform"], fresh, row)
-    return bool(Account.update(**columns).where(Account.id == row["id"], _match_secret(old)).execute())
 
 
 def _find_unsaved(service: AppContext, row: AccountRow, mine: TokenRefreshState) -> Tokens | None:
@@ -450,7 +436,7 @@ def save_unsaved(service: AppContext) -> int:
         if not state.lock.acquire(blocking=False):
             continue  # a refresh holds it, and stores them first
         try:
-            row = service.read(functools.partial(_find_row, account)).result()
+            row = service.read(functools.partial(find_row, Account, account)).result()
             if row is not None:
                 _find_unsaved(service, row, state)
         finally:
@@ -482,7 +468,7 @@ def record_refusal(service: AppContext, tx: Tx, before: AccountRow, error: ApiEr
     is_ended = error.rule == "account.reconnect_required"
     if not is_ended and not attention.is_fixable_by_owner(error):
         return
-    row = _find_row(before["id"])
+    row = find_row(Account, before["id"])
     if row is None or row["secret"] is None:
         return
     is_current = (

@@ -304,7 +304,7 @@ def test_unwritable_new_tokens_are_used_and_written_later(
     holder.until(row.due + 1)
     before = holder.row()["secret"]
     with monkeypatch.context() as full:
-        full.setattr(tokens, "_store", no_space)
+        full.setattr(tokens, "build_columns", no_space)
         fresh = holder.renewed()
         assert holder.row()["secret"] == before
         assert tokens.save_unsaved(holder.server.service) == 1

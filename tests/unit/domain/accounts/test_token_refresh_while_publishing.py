@@ -108,7 +108,7 @@ def test_unwritten_tokens_are_written_when_the_server_stops(
 ) -> None:
     server.lab.lab.end_tokens("bluesky", access=True)
     with monkeypatch.context() as full:
-        full.setattr(tokens, "_store", no_space)
+        full.setattr(tokens, "build_columns", no_space)
         assert publish(alice, "without space")[0]["status"] == "published"
     server.stop()
     server.start()
@@ -125,7 +125,7 @@ def test_unwritten_tokens_are_written_while_publishing_is_paused(
     alice = server.connected_person("Alice")
     server.lab.lab.end_tokens("bluesky", access=True)
     with monkeypatch.context() as full:
-        full.setattr(tokens, "_store", no_space)
+        full.setattr(tokens, "build_columns", no_space)
         assert publish(alice, "without space")[0]["status"] == "published"
         server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
         assert eventually(lambda: server.engine.paused == instance.RESTORED)
