@@ -18,7 +18,14 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest
 from socialpub.store.rows import AccountRow
 from socialpub.web.api import drafts as drafts_api
-from socialpub.web.dashboard.parts.layout import UndoForm, explain, keep_form, redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import (
+    UndoForm,
+    explain,
+    keep_form,
+    redirect_with_flash,
+    require_form_error,
+    show,
+)
 from socialpub.web.dashboard.posts import (
     PLATFORM_LABELS,
     STOPPED_RULE,
@@ -334,23 +341,24 @@ async def show_move(call: RequestContext) -> HandlerResponse:
 
     `from` is the time that was shown, by default that of the first queued post.
     """
-    return await _show_move(call, _read_publication(call), call.request.args.get("from"), call.request.args.get("view"))
+    return await _show_move(call, _read_publication(call))
 
 
 async def show_draft_move(call: RequestContext) -> HandlerResponse:
     """GET /drafts/{id}/move: the form. `from` is the time that was shown."""
-    return await _show_move(call, _read_draft(call), call.request.args.get("from"), call.request.args.get("view"))
+    return await _show_move(call, _read_draft(call))
 
 
 def _read_view(name: str | None) -> str:
     return name if name in VIEWS else VIEWS[0]
 
 
-async def _show_move(call: RequestContext, read_item: ReadItem, seen: str | None, name: str | None) -> HandlerResponse:
-    now, view = call.service.now_ms, _read_view(name)
+async def _show_move(call: RequestContext, read_item: ReadItem) -> HandlerResponse:
+    given = call.filled or call.request.args
+    now, view, seen = call.service.now_ms, _read_view(given.get("view")), time_format.parse_ms(given.get("from"))
 
     def read(session: DashboardSession) -> dict[str, Any]:
-        item = read_item(_parse_ms(seen))
+        item = read_item(seen)
         return {
             "item": item,
             "due": _tell_time(item.at or now, session.zone),
@@ -359,10 +367,6 @@ async def _show_move(call: RequestContext, read_item: ReadItem, seen: str | None
         }
 
     return await show(call, "calendar/move.html", read, view=view, problem=explain(call.form_error))
-
-
-def _parse_ms(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= len("9999999999999") else None
 
 
 def _find_page(view: str, at_ms: int, zone: str) -> str:
@@ -404,16 +408,15 @@ async def _move(
     `act` takes the old and the new time; it returns the card, and what else the message says.
     """
     form = forms.parse(call)
-    view, back, seen = _read_view(form.get("view")), _parse_ms(form.get("to")), _parse_ms(form.get("from")) or 0
+    seen, back = time_format.parse_ms(form.get("from")) or 0, time_format.parse_ms(form.get("to"))
+    view = _read_view(form.get("view"))
     try:
         to = str(format_iso(back)) if back is not None else read_time(form, call.service.now_ms)
         at_ms = validation.parse_object(PostEditRequest, {"scheduledAt": to}).scheduled_at
         assert at_ms is not None, "it was given"
         card, more = await act(seen, at_ms)
     except ApiError as error:
-        if error.code in ("unauthenticated", "unauthorized", "not_found"):
-            raise
-        return await _show_move(keep_form(call, error, form), read_item, form.get("from"), view)
+        return await _show_move(keep_form(call, require_form_error(error), form), read_item)
     zone = read_zone(form)
     said = f"{'Moved' if back is None else 'Moved back'} to {time_format.format_instant(at_ms, zone)}.{more}"
     fields: dict[str, str | int] = {"from": at_ms, "to": seen, "view": view, "in_zone": zone}

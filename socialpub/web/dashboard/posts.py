@@ -48,7 +48,7 @@ CHIPS = {
 PAGE_SIZE = 40  # posts on a page of the list, which so stays below 60 kB
 SOON_SHOWN_MS = 60_000  # the page of a post that is due within this refreshes itself
 PICKED_MAX = 100  # publications that one form acts on
-PICK, SEEN_DIGITS_MAX = "pick.", 14
+PICK = "pick."
 DAYS = {"earlier": -1, "later": 1, "week": 7}
 SOON_MS = 5_000  # from "Publish now" to the new time, which must still be to come when it is written
 TYPED_FIELDS = {"day", "uri"}  # of the forms on the page of a post
@@ -523,10 +523,11 @@ async def _perform_on(
         for target in failed:
             await actions.perform(call.actor, post_actions.retry, target.id, validation.parse_object(RetryRequest, {}))
     else:
-        if not (seen.isascii() and seen.isdecimal() and len(seen) < SEEN_DIGITS_MAX):
+        seen_ms = time_format.parse_ms(seen)
+        if seen_ms is None:
             raise ApiError("validation_failed", "It is not scheduled.", status=409)
-        at_ms, _ = time_format.add_days(int(seen), DAYS[do], read_zone(form))
-        await actions.perform_bound(await batch_log.prepare_move(call.actor, batch, int(seen), at_ms))
+        at_ms, _ = time_format.add_days(seen_ms, DAYS[do], read_zone(form))
+        await actions.perform_bound(await batch_log.prepare_move(call.actor, batch, seen_ms, at_ms))
 
 
 def _can_retry(target: PublicationTarget) -> bool:
@@ -550,11 +551,10 @@ async def _redirect_done(
     try:
         await doing
     except ApiError as error:
-        if error.code in ("unauthenticated", "unauthorized", "not_found"):
-            raise
+        refusal = require_form_error(error)
         if back == post and form.keys() & TYPED_FIELDS:
-            return await _show_post(keep_form(call, error, form), "posts/post.html")
-        return redirect_with_flash(call, back, explain(error), good=False)
+            return await _show_post(keep_form(call, refusal, form), "posts/post.html")
+        return redirect_with_flash(call, back, explain(refusal), good=False)
     return redirect_with_flash(call, back, words)
 
 

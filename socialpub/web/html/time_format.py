@@ -28,6 +28,11 @@ def to_local(instant: Instant, zone: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(load_zone(zone))
 
 
+def parse_ms(text: str | None) -> int | None:
+    """Return the milliseconds that a form's hidden field holds; None for any other text."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= len("9999999999999") else None
+
+
 def to_fields(instant: Instant, zone: str) -> dict[str, str]:
     """Return the fields `day` and `clock` of a form for a time in a zone."""
     local = to_local(instant, zone)

@@ -169,10 +169,7 @@ class PatternProgram:
             if which is c.AT_END_STRING:
                 return at == self.end
             assert which in (c.AT_BOUNDARY, c.AT_NON_BOUNDARY), which
-            sides = [
-                0 <= n < self.end and _category("WORD", self.text[n], self.ascii, self.matcher) for n in (at - 1, at)
-            ]
-            return (sides[0] != sides[1]) == (which is c.AT_BOUNDARY)
+            return (self._in_word(at - 1) != self._in_word(at)) == (which is c.AT_BOUNDARY)
 
         return lambda at, then: then(at) if fits(at) else None
 
