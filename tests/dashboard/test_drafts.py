@@ -19,7 +19,7 @@ from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, LOST, REFUSED, failed_post, follow_notice, send_form
 from tests.support.media_uploads import stored_media
 from tests.support.parsed_pages import ParsedPage
-from tests.support.post_drafts import approved_draft, new_draft, read_draft
+from tests.support.post_drafts import approved_draft, change_draft, new_draft, read_draft
 from tests.support.route_addresses import route_address
 
 TIME = "2999-05-04T15:30:00.000Z"
@@ -84,6 +84,26 @@ def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: P
         shown = owner.get(address).text
         assert ("Post created" in shown, "Published</span>" in shown) == (True, False), address
     assert f'<br><a href="{page}">View the draft</a>' in owner.get("/settings/log").text
+
+
+def test_only_what_the_page_showed_is_published(server: AppServer, alice: Person, draft: str) -> None:
+    owner, page = sign_in(server, alice.organization, name="olga"), f"/drafts/{draft}"
+
+    def seen() -> str:
+        form = owner.get(page, headers=HTML).text.partition(f'action="{page}/publish"')[2].partition("</form>")[0]
+        found = re.search(r'name="seen" value="(\w+)"', form)
+        assert found, form
+        return found[1]
+
+    old = seen()
+    content = {"targets": [{"accountId": alice.bluesky}], "text": "Other hours", "scheduledAt": TIME}
+    assert change_draft(alice.api, draft, content=content).status_code == 200
+    with unchanged(server):
+        refused = send_form(owner, f"{page}/publish", seen=old)
+    assert "the draft was changed in the meantime" in follow_notice(owner, refused)
+    assert change_draft(alice.api, draft, title="no content").status_code == 200
+    assert send_form(owner, f"{page}/publish", seen=seen()).status_code == 303
+    assert read_draft(alice.api, draft)["status"] == "published"
 
 
 def test_a_draft_whose_post_is_refused_is_not_accepted(server: AppServer, alice: Person) -> None:

@@ -331,6 +331,13 @@ def check_can_approve(service: AppContext, scope: Scope) -> None:
         raise ApiError("unauthorized", "Your role may not approve drafts.")
 
 
+def check_seen(who: Actor, draft: str, seen: str) -> None:
+    """Raise ApiError `draft.changed` unless `seen`, a digest, would be published now."""
+    row = find_open(who.scope, draft)
+    if seen != draft_contents.resolve_digest(who.service, get_scope(row), load_content(row)):
+        raise rule_error("draft.changed")
+
+
 def check_reach(who: Actor, row: PostDraftRow) -> None:
     """Raise ApiError `not_found` if a target means an account that the key may not use."""
     if who.scope.accounts is None:
@@ -425,14 +432,14 @@ def _mark_published(tx: Tx, who: Actor, row: PostDraftRow, batch: str) -> None:
 class DraftPublication:
     """Publication of a draft: the request to accept, and its part of the transaction."""
 
-    def __init__(self, who: Actor, draft: str, check_tag: Callable[[], None] = lambda: None) -> None:
-        self._who, self._draft, self._check_tag = who, draft, check_tag
+    def __init__(self, who: Actor, draft: str, check: Callable[[], None]) -> None:
+        self._who, self._draft, self._check = who, draft, check
         self._seen: PostDraftRow | None = None
 
     async def read_request(self) -> BatchRequest:
         """Read the draft as a publish request.
 
-        Raises ApiError as `check_tag`, `draft.status`, `draft.approval`.
+        Raises ApiError as `check`, `draft.status`, `draft.approval`.
         """
         row = await self._who.service.read(self._find_open)
         check_publishable(self._who.service, row)
@@ -457,7 +464,7 @@ class DraftPublication:
         return ActionResult(json.loads(earlier.body), earlier.status, batch=earlier.batch)
 
     def _find_open(self) -> PostDraftRow:
-        self._check_tag()
+        self._check()
         return find_open(self._who.scope, self._draft)
 
     def _find_unchanged(self) -> PostDraftRow:

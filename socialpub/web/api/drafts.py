@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import replace
 
 from socialpub.base.errors import rule_error
@@ -341,23 +341,24 @@ async def publish(call: RequestContext) -> HandlerResponse:
     call.query(ProfileQuery)
     default = call.service.runtime.settings.publishing.immediate_wait
     wait = prefer_header.parse_wait(call.request.headers.getall("prefer", []), default)
-    answer = await publish_draft(call, call.path_value("draft_id"), wait.seconds, etags.parse_if_match(call))
-    applied = {} if answer.replayed else wait.headers
-    return respond(answer, Location=f"/v1/batches/{answer.batch}", **applied)
-
-
-async def publish_draft(
-    call: RequestContext, draft: str, wait: float, expected: Collection[str] | None = None
-) -> idempotency.StoredResponse:
-    """Publish a draft as POST /v1/posts would. Return the response after at most `wait` s.
-
-    `expected`: the ETags of which the draft must have one.
-    """
+    expected = etags.parse_if_match(call)
 
     def check() -> None:
         if expected is not None:
             check_tag(expected, _load_from(call))
 
+    answer = await publish_draft(call, call.path_value("draft_id"), wait.seconds, check)
+    applied = {} if answer.replayed else wait.headers
+    return respond(answer, Location=f"/v1/batches/{answer.batch}", **applied)
+
+
+async def publish_draft(
+    call: RequestContext, draft: str, wait: float, check: Callable[[], None] = lambda: None
+) -> idempotency.StoredResponse:
+    """Publish a draft as POST /v1/posts would. Return the response after at most `wait` s.
+
+    `check`: raises unless the draft is as it was seen; called within the reads of it.
+    """
     publication = drafts.DraftPublication(call.actor, draft, check)
 
     async def run() -> idempotency.StoredResponse:

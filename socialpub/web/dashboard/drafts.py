@@ -138,10 +138,16 @@ async def create_link(call: RequestContext) -> HandlerResponse:
 
 
 async def publish(call: RequestContext) -> HandlerResponse:
-    """POST /drafts/{id}/publish."""
+    """POST /drafts/{id}/publish: `seen` is the digest of what the page showed, if any."""
+    draft, seen = call.path_value("draft_id"), forms.parse(call).get("seen", "")
+
+    def check() -> None:
+        if seen:
+            drafts.check_seen(call.actor, draft, seen)
+
     wait = min(WAIT_SECONDS, call.service.runtime.settings.publishing.immediate_wait)
     try:
-        answer = await drafts_api.publish_draft(call, call.path_value("draft_id"), wait)
+        answer = await drafts_api.publish_draft(call, draft, wait, check)
     except ApiError as error:
         return _refuse(call, error)
     return redirect_to_posts(call, json_codec.loads(answer.body))
