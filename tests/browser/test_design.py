@@ -28,6 +28,15 @@ UNDER_A_BAR = """
   return seen.every((node) => node?.closest(BARS)) ? [at.outerHTML.slice(0, 90)] : [];
 })()
 """
+SMALL = """
+[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, summary, textarea')]
+  .filter((node) => node.checkVisibility({visibilityProperty: true}) && !node.closest('.skip, .unseen'))
+  .filter((node) => !(node.matches('a') && getComputedStyle(node).display === 'inline'))
+  .filter((node) => !(node.matches('[type=checkbox], [type=radio]') && node.labels.length))
+  .map((node) => [node, node.getBoundingClientRect()])
+  .filter(([, box]) => box.width > 0 && (box.width < 23.9 || box.height < 23.9))
+  .map(([node, box]) => `${node.outerHTML.slice(0, 90)} ${box.width} ${box.height}`)
+"""
 SHIFT = """
 new Promise((resolve) => {
   let moved = 0;
@@ -75,6 +84,13 @@ def test_actions_of_tables_are_in_sight_on_a_small_laptop(tab: BrowserTab, full:
         for width in (768, 960, 1024):  # from 960 on, the sidebar is beside the table
             tab.show(f"{full.url}{path}", width=width)
             assert tab.ask(OUT_OF_SIGHT) == [], (path, width)
+
+
+def test_targets_of_a_phone_are_large_enough(tab: BrowserTab, full: DashboardWorld) -> None:
+    """At least 24 px (WCAG 2.5.8), but for links within a text, and boxes that have a label."""
+    for view in views_inside(full):
+        tab.show(f"{full.url}{view.address}", width=390)
+        check_empty(view.address, small=tab.ask(SMALL))
 
 
 def test_nothing_moves_while_a_page_is_loaded(tab: BrowserTab, full: DashboardWorld) -> None:

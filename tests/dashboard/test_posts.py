@@ -205,7 +205,7 @@ def test_one_publication_is_shown_without_filters(world: RequestCast, browser: A
     posts = [world.scheduled(targets=targets, text="For both"), world.scheduled(text="Another")]
     batch = world.alice.api.get(f"/v1/posts/{posts[0]}").json()["batchId"]
     page = browser.get(f"/posts?batchId={batch}", headers=HTML).text
-    assert "<h1>One post, 2 accounts</h1>" in page
+    assert "<h1>Posts to 2 accounts</h1>" in page
     assert ('id="results"' in page, 'id="filters"' in page, 'class="chips"' in page) == (True, False, False)
     for more in ("&status=queued", "&q=both"):  # a search is one
         searched = browser.get(f"/posts?batchId={batch}{more}", headers=HTML).text
