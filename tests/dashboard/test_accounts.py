@@ -55,10 +55,18 @@ def test_accounts_that_need_attention_come_first(server: AppServer, alice: Perso
     for platform in ("threads", "twitter"):
         server.connect(alice, platform)
     ids = [account["id"] for account in browser.get("/v1/accounts").json()["data"]]
-    revoked = Account.update(status="revoked").where(Account.id == ids[-1])
-    server.service.write(lambda tx: revoked.execute()).result()
+    ends = {"token_expires_at": server.clock.now_ms() + 86_400_000}
+
+    def age(tx: Tx) -> None:
+        Account.update(status="expiring", **ends).where(Account.id == ids[1]).execute()
+        Account.update(status="revoked").where(Account.id == ids[2]).execute()
+
+    server.service.write(age).result()
     shown = re.findall(r'<th scope="row">.*?href="/accounts/([0-9a-f-]+)"', browser.get("/accounts").text, re.S)
-    assert shown == [ids[-1], *ids[:-1]]
+    assert shown == [ids[2], ids[1], ids[0]]
+    page = browser.get("/").text
+    worries = page[page.index('id="worries"') : page.index('id="now-failed"')]
+    assert worries.index("Access expired") < worries.index("Expires soon")
 
 
 def test_a_form_to_connect_says_where_its_fields_are_found(browser: ApiClient) -> None:

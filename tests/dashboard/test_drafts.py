@@ -13,7 +13,7 @@ import pytest
 
 from socialpub.store.schema.models import Account, PostDraft
 from socialpub.web.routes import ROUTES
-from tests.support.app_server import UNKNOWN_ID, AppServer, Person, unchanged
+from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person, unchanged
 from tests.support.composer_form import open_form
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, LOST, REFUSED, failed_post, follow_notice, send_form
@@ -80,7 +80,8 @@ def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: P
     done = send_form(owner, f"{page}/publish")
     assert "Post published." in follow_notice(owner, done)
     assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "published"
-    for address in (page, "/drafts"):  # its posts can still be scheduled, or have failed
+    assert page not in owner.get("/drafts").text
+    for address in (page, "/drafts?show=used"):  # its posts can still be scheduled, or have failed
         shown = owner.get(address).text
         assert ("Post created" in shown, "Published</span>" in shown) == (True, False), address
     assert f'<br><a href="{page}">View the draft</a>' in owner.get("/settings/log").text
@@ -104,6 +105,17 @@ def test_only_what_the_page_showed_is_published(server: AppServer, alice: Person
     assert change_draft(alice.api, draft, title="no content").status_code == 200
     assert send_form(owner, f"{page}/publish", seen=seen()).status_code == 303
     assert read_draft(alice.api, draft)["status"] == "published"
+
+
+def test_the_list_has_a_view_of_each_step(alice: Person, browser: ApiClient) -> None:
+    made = {name: new_draft(alice.api, title=name)["id"] for name in ("new", "proposed")}
+    assert alice.api.post(f"/v1/drafts/{made['proposed']}/propose").status_code == 200
+    for query, shown in (("", {"new", "proposed"}), ("?show=proposed", {"proposed"}), ("?show=used", set())):
+        page = browser.get(f"/drafts{query}", headers=HTML).text
+        assert {name for name, draft in made.items() if f'href="/drafts/{draft}"' in page} == shown, query
+        assert f'href="/drafts{query}" aria-current="true"' in page
+    assert "No drafts in this view" in page
+    assert browser.get("/drafts?show=other", headers=HTML).text.count('aria-current="true"') == 1
 
 
 def test_a_draft_whose_post_is_refused_is_not_accepted(server: AppServer, alice: Person) -> None:

@@ -11,6 +11,7 @@ from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, apps, boards, connect
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import post_log
+from socialpub.domain.schemas.accounts import AccountBody
 from socialpub.domain.schemas.posts import PostsQuery
 from socialpub.platforms.contract import Board
 from socialpub.store.rows import AccountRow
@@ -28,7 +29,7 @@ async def list_accounts(call: RequestContext) -> HandlerResponse:
 
     def read(session: DashboardSession) -> dict[str, Any]:
         rows = accounts.list_bodies(session.scope)
-        rows.sort(key=lambda row: row["status"] == "active" and "attention" not in row)  # those to mend first
+        rows.sort(key=_rank)
         return {"accounts": rows, "sets_up": apps.may_manage(call.scope)}
 
     return await show(
@@ -38,6 +39,11 @@ async def list_accounts(call: RequestContext) -> HandlerResponse:
         platforms=platforms.PLATFORMS,
         ready=[name for name in platforms.PLATFORMS if connect.is_ready(call.service, name)],
     )
+
+
+def _rank(row: AccountBody) -> int:
+    """Return the place of an account in the list: those that cannot publish come first."""
+    return {"revoked": 0, "expiring": 1, "active": 1 if "attention" in row else 2}[row["status"]]
 
 
 async def read(call: RequestContext) -> HandlerResponse:

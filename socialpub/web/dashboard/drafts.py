@@ -23,21 +23,43 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 DRAFTS_PATH, PAGE_SIZE = "/drafts", 25
 WAIT_SECONDS = 10.0
+VIEWS = {
+    "": ("Open", ["draft", "proposed", "approved"]),
+    "proposed": ("Awaiting approval", ["proposed"]),
+    "used": ("Post created", ["published"]),
+}
+"""The views of the list: their labels, and the states of their drafts."""
 PICK, PICKED_MAX = "pick.", 100  # of the drafts that one form deletes
 
 
 async def list_drafts(call: RequestContext) -> HandlerResponse:
-    """GET /drafts."""
-    cursor = call.request.args.get("cursor") or ""
+    """GET /drafts: those of a view, `show`, that are open if it names none."""
+    cursor, chosen = call.request.args.get("cursor"), call.request.args.get("show")
+    view, cursor = chosen if chosen in VIEWS else "", cursor or ""
 
     def read(session: DashboardSession) -> dict[str, Any]:
-        query = validation.parse_object(DraftsQuery, {"limit": PAGE_SIZE, **({"cursor": cursor} if cursor else {})})
-        page = drafts.load_page(call.service, session.scope, query)
-        older = f"{DRAFTS_PATH}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
-        return {"drafts": page["data"], "older": older}
+        asked = {"limit": PAGE_SIZE, "status": VIEWS[view][1], "cursor": cursor}
+        page = drafts.load_page(call.service, session.scope, validation.parse_object(DraftsQuery, asked))
+        return {
+            "drafts": page["data"],
+            "older": _list_address(view, page["nextCursor"]) if page["nextCursor"] else None,
+        }
 
-    page = f"{DRAFTS_PATH}?{urlencode({'cursor': cursor})}" if cursor else DRAFTS_PATH
-    return await show(call, "drafts/list.html", read, is_later=bool(cursor), page=page)
+    return await show(
+        call,
+        "drafts/list.html",
+        read,
+        views=[(_list_address(name), words) for name, (words, _) in VIEWS.items()],
+        here=_list_address(view),
+        is_later=bool(cursor),
+        page=_list_address(view, cursor),
+    )
+
+
+def _list_address(view: str, cursor: str = "") -> str:
+    """Return the address of a page of the list."""
+    query = urlencode({name: value for name, value in (("show", view), ("cursor", cursor)) if value})
+    return f"{DRAFTS_PATH}?{query}" if query else DRAFTS_PATH
 
 
 async def read(call: RequestContext) -> HandlerResponse:
