@@ -61,7 +61,7 @@ def test_accounts_of_two_kinds_are_connected_into_the_second_profile(
         ("threads", second(office)),
         ("bluesky", second(office)),
     ]
-    tab.click("main a.button")
+    tab.click("main a.button[href='/accounts']")
     check_page(tab, "accounts-two")
     tab.click(f'a[href="/accounts/{rows[1]["id"]}"]')
     assert "Second" in tab.text(".facts")

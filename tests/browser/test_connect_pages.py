@@ -49,7 +49,7 @@ def test_an_owner_who_agrees_comes_back_to_a_connected_account(
     check_page(tab, "done")
     tab.reload()
     assert tab.text("h1") == "Connected"
-    tab.click("main a.button")
+    tab.click("main a.button[href='/accounts']")
     check_page(tab, "accounts")
 
 
@@ -85,7 +85,7 @@ def test_several_pages_are_connected_in_turn_and_one_is_disconnected(
     tab.click("p:last-of-type > button[name=choice]")
     first, second = office.rows()
     assert first["platform_account_id"] != second["platform_account_id"]
-    tab.click("main a.button")
+    tab.click("main a.button[href='/accounts']")
     tab.page.locator(f".more-menu:has(a[href*='{first['id']}']) summary").click()
     tab.click(f'a[href="/accounts/{first["id"]}/disconnect"]')
     assert [row["secret"] is None for row in office.rows()] == [False, False]
