@@ -632,8 +632,8 @@ def test_an_upload_takes_back_nothing_done_meanwhile(uploads: list[Route], tab: 
 
 def test_what_is_chosen_while_an_answer_comes_stays(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     server.connect(alice, "twitter")
-    file = stored_media(alice.api, make_picture("PNG"))["id"]
     server.clock.skip((4_070_908_800_000 - server.clock.now_ms()) / 1000)  # 1 January 2099
+    file = stored_media(alice.api, make_picture("PNG"))["id"]  # not before: unused for years, it would be deleted
     open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/compose", width=1280)
     tab.fill(text="One")
