@@ -38,11 +38,9 @@ def build_source(items: Sequence[DraftMedia]) -> Json:
         files = [{"path": str(item.file), "content_type": item.content_type} for item in items]
         return {"source_type": "image_base64" if len(files) == 1 else "multiple_image_base64", "files": files}
     urls = [{"url": item.url} for item in items]
-    return {"source_type": "image_url", **urls[0]} if len(urls) == 1 else _multiple_source("multiple_image_urls", urls)
-
-
-def _multiple_source(kind: str, urls: list[dict[str, str | None]]) -> Json:
-    return {"source_type": kind, "items": urls}
+    if len(urls) == 1:
+        return {"source_type": "image_url", **urls[0]}
+    return {"source_type": "multiple_image_urls", "items": urls}
 
 
 BodyPart = str | Path
