@@ -249,7 +249,7 @@ def _open(settings: Settings, needed: set[str], where: HostIdentity, clock: Cloc
     models.check_columns(settings.database_path)
     vault = load_vault(settings, needed=needed)
     service = open_context(Runtime(settings, vault, clock=clock, host=where))
-    service.db.guard = lambda: instance.use_current_key(service)
+    service.db.guard_writes(lambda: instance.use_current_key(service))
     _check_folders(service)
     return service
 

@@ -54,13 +54,8 @@ class Database:
         """Why the last write failed; "" if it succeeded."""
         return self._writer.failing
 
-    @property
-    def guard(self) -> Callable[[], None] | None:
-        """Called first in each transaction; if it raises FencedError, all writing stops."""
-        return self._writer.guard
-
-    @guard.setter
-    def guard(self, guard: Callable[[], None]) -> None:
+    def guard_writes(self, guard: Callable[[], None]) -> None:
+        """Call `guard` first in each transaction; if it raises FencedError, all writing stops."""
         self._writer.guard = guard
 
     def open(self) -> Database:

@@ -67,7 +67,7 @@ class BackgroundEngine:
         service, jobs, gate = self.service, self.service.jobs, self.gate
         row = service.write(lambda tx: instance.take_over(service, tx)).result()
         jobs.epoch = row["epoch"]
-        service.db.guard = self._guard_write
+        service.db.guard_writes(self._guard_write)
         recovery.shorten_delays(service, recovery.measure_clock_lag(service, row["seen_at"]))
         recovery.skip_downtime(service, row["seen_at"])
         gate.load(row["paused"], row["seen_at"])

@@ -255,8 +255,8 @@ class OutboxWorker:
             return
         with self._changed:
             self._unwritten.append(_FinishedTask(receiver, task, attempt))
-            waiting, others = len(self._unwritten), self._count_in_progress() - len(self._unwritten)
-            if waiting >= GATHER_COUNT or not others:
+            waiting = len(self._unwritten)
+            if waiting >= GATHER_COUNT or waiting == sum(map(len, self._in_progress.values())):
                 self._is_batch_full.set()
         if waiting == 1:
             self._is_batch_full.wait(GATHER_SECONDS)
@@ -301,9 +301,6 @@ class OutboxWorker:
             taken, self._unwritten = self._unwritten, []
             self._is_batch_full.clear()
             return taken
-
-    def _count_in_progress(self) -> int:
-        return sum(map(len, self._in_progress.values()))
 
     def _write_alone(self, finished: _FinishedTask) -> int | None:
         try:

@@ -348,7 +348,7 @@ def test_a_fenced_writer_writes_nothing_any_more(database: Database) -> None:
     def guard() -> None:
         raise FencedError("taken over")
 
-    database.guard = guard
+    database.guard_writes(guard)
     with pytest.raises(ApiError):
         database.write(insert("one")).result()
     assert database.fenced.is_set()
@@ -365,7 +365,7 @@ def test_the_guard_runs_in_each_transaction_and_sees_other_processes(database: D
         if epoch() != 7:
             raise FencedError("taken over")
 
-    database.guard = guard
+    database.guard_writes(guard)
     database.write(insert("one")).result()
     with contextlib.closing(sqlite3.connect(path)) as another, another:
         another.execute("UPDATE instance SET epoch = 8")
