@@ -118,6 +118,19 @@ def test_the_list_has_a_view_of_each_step(alice: Person, browser: ApiClient) -> 
     assert browser.get("/drafts?show=other", headers=HTML).text.count('aria-current="true"') == 1
 
 
+def test_the_list_says_where_and_when_a_draft_is_to_go(alice: Person, browser: ApiClient, draft: str) -> None:
+    two = [{"accountId": alice.bluesky}, {"platform": "twitter"}]
+    plans = {
+        draft: "1 account, Sat 4 May 2999, 15:30 UTC",
+        new_draft(alice.api, text="Soon", targets=two, slot="next")["id"]: "2 accounts, in the next free slot",
+        new_draft(alice.api, text="An idea")["id"]: "No account yet",
+    }
+    page = browser.get("/drafts", headers=HTML).text
+    for one, plan in plans.items():
+        row = page[page.index(f'href="/drafts/{one}"') :]
+        assert " ".join(ParsedPage(row[: row.index("</td>")]).text.split()).endswith(plan), plan
+
+
 def test_a_draft_whose_post_is_refused_is_not_accepted(server: AppServer, alice: Person) -> None:
     draft = new_draft(alice.api, targets=[{"accountId": alice.bluesky}], text="Hours")["id"]
     owner = sign_in(server, alice.organization, name="olga")

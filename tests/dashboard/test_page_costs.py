@@ -65,6 +65,7 @@ def insert_history(world: RequestCast, first: int, end: int) -> list[str]:
                 sha256=f"{number:064x}",
                 alt_text=f"File {number}",
                 created_at=now - (MANY - number) * 1000,
+                used_at=now,  # else the next cleaning up deletes it
             ).execute()
 
     world.server.service.write(write).result()
