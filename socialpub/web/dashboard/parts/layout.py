@@ -91,7 +91,7 @@ async def show(
         notice = FlashMessage(
             "Your session had ended, so the form was not sent. Send it again: what you typed is there."
         )
-    error = call.form_error
+    error, call.form_error = call.form_error, None  # its traceback refers to the call: kept there, both would stay
     frame |= {"notice": notice, "problem": error.message if error else "", "is_paused": call.engine.paused is not None}
     frame |= values_read
     frame |= {"filled": call.filled} if call.filled else {}
