@@ -209,7 +209,10 @@ def require_form_error(error: ApiError) -> ApiError:
     if error.code in ("unauthenticated", "not_found") or (
         error.code == "unauthorized" and error.rule != "session.proof"
     ):
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback refers to this frame: each would keep the other in memory
     return error
 
 
