@@ -86,7 +86,7 @@ def test_a_media_folder_that_is_lost_is_told_and_fails_no_post(
     with alice.api.expecting_failure():
         assert words in refused(alice.api.get(media["url"]))
     server.skip(3601)
-    assert wait_for(lambda: any("could not be stored" in line for line in caplog.messages), 60)
+    assert wait_for(lambda: any("this run cannot continue now" in line for line in caplog.messages), 60)
     assert server.lab.lab.ledger.posts() == []
     assert post_status(server, post) in ("queued", "publishing")
 
