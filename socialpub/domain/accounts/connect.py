@@ -469,7 +469,8 @@ def _delete_choices(service: AppContext, tx: Tx, row: AccountRow, held: Tokens) 
 
 async def run_in_thread(service: AppContext, share: ShareKey, work: Callable[[], T]) -> T:
     """Run an upstream call in a thread. Raises ApiError `http.busy` if its queue is full."""
-    return await upstreams.choose_executor(service, share).run(share, work)
+    upstreams.choose_executor(service, share).admit(share)
+    return await _submit(service, share, work)
 
 
 async def _submit(service: AppContext, share: ShareKey, work: Callable[[], T]) -> T:

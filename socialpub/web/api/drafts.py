@@ -216,7 +216,6 @@ async def propose(call: RequestContext) -> HandlerResponse:
     """POST /v1/drafts/{id}/propose."""
 
     async def build() -> BoundAction:
-        call.query(ProfileQuery)
         return await build_proposal(call.actor, call.path_value("draft_id"))
 
     return await run_once(call, build, _load_from(call))

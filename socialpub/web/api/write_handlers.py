@@ -52,7 +52,6 @@ async def commit_without_body(
     """Run the action of a request without a body, and return its response."""
 
     async def build() -> BoundAction:
-        call.query(call.route.query)
         return choose()
 
     return await run_once(call, build, load)
@@ -61,11 +60,15 @@ async def commit_without_body(
 async def run_once(
     call: RequestContext, build: Callable[[], Awaitable[BoundAction]], load: LoadResource | None
 ) -> HandlerResponse:
-    """Run the action that `build` returns, once for the request's key; return its response."""
+    """Run the action that `build` returns, once for the request's key; return its response.
+
+    The query is checked before `If-Match`, and both before `build`.
+    """
 
     async def build_checked() -> BoundAction:
         if call.route.recent_password:
             await signin.check_reauthenticated(call.actor)
+        call.query(call.route.query)
         expected = etags.parse_if_match(call) if load else None
         action = await build()
         return action if load is None or expected is None else require_tag(action, expected, load)
