@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from socialpub.store.schema.models import Post, PostDraft
-from tests.support.app_server import ApiClient, AppServer, unchanged
+from tests.support.app_server import ApiClient, AppServer, format_instant, unchanged
 from tests.support.audit_rows import audit_rows, newest_audit_row
 from tests.support.composer_form import fields_of, open_form
 from tests.support.connect_flow import sign_in
@@ -298,3 +298,62 @@ def test_the_text_of_a_deleted_draft_comes_back_after_signing_in(world: RequestC
     page = stranger.post("/drafts", data=fields, headers=HTML)
     back = stranger.get(sign_in_at(page, stranger).headers["Location"], headers=HTML)
     assert "Mine</textarea>" in back.text
+
+
+# --- The other accounts too ------------------------------------------------------------------------------------------
+
+BOX = "Change the other account"
+
+
+def scheduled_everywhere(world: RequestCast, **other: Any) -> list[str]:
+    """The ids of a scheduled batch: on Bluesky and on X, there perhaps with content of its own."""
+    twitter = world.server.connect(world.alice, "twitter")["id"]
+    targets = [{"accountId": world.alice.bluesky}, {"accountId": twitter, **other}]
+    at = format_instant(world.server.clock.now_ms() + 2 * 86_400_000)
+    answer = world.alice.api.publish({"targets": targets, "text": "Teh hours", "scheduledAt": at})
+    return [result["postId"] for result in answer.json()["results"]]
+
+
+def texts(world: RequestCast, posts: list[str]) -> list[str]:
+    return [world.alice.api.get(f"/v1/posts/{post}").json()["text"] for post in posts]
+
+
+def test_one_save_changes_all_accounts_that_share_the_content(world: RequestCast, browser: ApiClient) -> None:
+    posts = scheduled_everywhere(world)
+    fields = open_form(browser, "post", posts[0])
+    assert f"{BOX} too" in browser.get(f"/compose?post={posts[0]}", headers=HTML).text
+    later = format_instant(world.server.clock.now_ms() + 3 * 86_400_000)[:10]
+    saved = save(browser, fields, text="The hours", day=later, all="yes")
+    assert "2 posts changed." in follow_notice(browser, saved)
+    shown = [world.alice.api.get(f"/v1/posts/{post}").json() for post in posts]
+    assert [(post["text"], post["scheduledAt"][:10]) for post in shown] == [("The hours", later)] * 2
+
+
+def test_without_the_box_the_other_accounts_stay_and_then_have_their_own(
+    world: RequestCast, browser: ApiClient
+) -> None:
+    posts = scheduled_everywhere(world)
+    saved = save(browser, open_form(browser, "post", posts[0]), text="The hours")
+    assert "Post changed." in follow_notice(browser, saved)
+    assert texts(world, posts) == ["The hours", "Teh hours"]
+    for post in posts:
+        assert BOX not in browser.get(f"/compose?post={post}", headers=HTML).text
+
+
+@pytest.mark.parametrize("changed", [{"text": "x" * 290}, {"text": "Good", "langs": "en"}], ids=["too long", "options"])
+def test_what_not_all_accounts_take_changes_none(
+    world: RequestCast, browser: ApiClient, changed: dict[str, str]
+) -> None:
+    posts = scheduled_everywhere(world)
+    fields = open_form(browser, "post", posts[0])
+    given = {name.replace("langs", f"{world.alice.bluesky}.option.langs"): text for name, text in changed.items()}
+    with unchanged(world.server):
+        refused = save(browser, fields, all="yes", **given)
+    assert refused.status_code == 400
+    assert ("Options belong to one account." in refused.text) is ("langs" in changed)
+    assert texts(world, posts) == ["Teh hours"] * 2
+
+
+def test_content_of_its_own_is_not_shared(world: RequestCast, browser: ApiClient) -> None:
+    for post in scheduled_everywhere(world, text="On X"):
+        assert BOX not in browser.get(f"/compose?post={post}", headers=HTML).text

@@ -152,6 +152,14 @@ def _list_queued(rows: Sequence[PostRow]) -> list[PostRow]:
     return queued
 
 
+def count_sharing(scope: Scope, row: PostRow) -> int:
+    """Count the other queued posts of the batch that share the text and media of this one."""
+    if row["own_text"] or row["own_media"]:
+        return 0
+    others = [each for each in _find_rows(scope, row["batch"]) if each["id"] != row["id"]]
+    return sum(each["status"] == "queued" and not (each["own_text"] or each["own_media"]) for each in others)
+
+
 async def prepare_edit(who: Actor, batch: str, request: BatchEditRequest, inline: library.InlineFiles) -> BoundAction:
     """Check the edit of a batch's queued posts and return the action.
 

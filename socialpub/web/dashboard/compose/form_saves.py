@@ -11,10 +11,10 @@ from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions, idempotency
 from socialpub.domain.access.preconditions import compute_tag, require_tag
 from socialpub.domain.accounts import accounts
-from socialpub.domain.posts import drafts, edits, post_log
+from socialpub.domain.posts import batch_log, drafts, edits, post_log
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import DraftBody, DraftRequest
-from socialpub.domain.schemas.posts import PostEditRequest
+from socialpub.domain.schemas.posts import BatchEditRequest, PostEditRequest
 from socialpub.store.rows import DraftStatus
 from socialpub.web.api import drafts as drafts_api
 from socialpub.web.dashboard.compose.form_data import Form
@@ -95,22 +95,30 @@ async def edit_post(call: RequestContext) -> HandlerResponse:
         if error.code in ("unauthorized", "not_found"):
             raise
         return await render(call, given, explain_refusal(error, given, "saved"))
-    return redirect_with_flash(call, f"/posts/{post}", "Post changed." if changed else "Nothing was changed.")
+    changes = {0: "Nothing was changed.", 1: "Post changed."}
+    return redirect_with_flash(call, f"/posts/{post}", changes.get(changed, f"{changed} posts changed."))
 
 
-async def _edit(call: RequestContext, given: Form, post: str) -> bool:
-    """Change the post; return whether there was something to change."""
+async def _edit(call: RequestContext, given: Form, post: str) -> int:
+    """Change the post, and with `all` those that share its content; return how many."""
     found = await read_rows(call, given)
     assert found.item is not None, "the form names it"
     row = await call.service.read(lambda: accounts.find(call.scope, str(found.item and found.item.account)))
     body = edited_content.to_edit(given, found.item, row, found.media, call.service.now_ms)
     if not body:
-        return False
+        return 0
     if body.keys() != {"scheduledAt"} and not drafts.can_publish_directly(call.service, call.scope):
         remedy = "Cancel the post, and propose a draft with the new content."
         raise rule_error("draft.approval", "You can change only the time of a scheduled post.", remediation=remedy)
     with await call.enter_checking():
-        action = await edits.prepare_post(call.actor, post, validation.parse_object(PostEditRequest, body), {})
+        if given.get("all") and "options" in body:
+            remedy = "Save them for this account alone first, then change the text for all."
+            raise ApiError("validation_failed", "Options belong to one account.", remediation=remedy)
+        if given.get("all"):
+            shared = validation.parse_object(BatchEditRequest, body)
+            action = await batch_log.prepare_edit(call.actor, found.item.content["batchId"], shared, {})
+        else:
+            action = await edits.prepare_post(call.actor, post, validation.parse_object(PostEditRequest, body), {})
     seen = given.get("replace") or given.get("seen", "")
     await actions.perform_bound(require_tag(action, (seen,), lambda: post_log.load_detail(call.scope, post)))
-    return True
+    return 1 + found.item.sharing if given.get("all") else 1

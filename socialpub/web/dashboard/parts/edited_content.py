@@ -35,6 +35,7 @@ class EditedItem:
     content: StoredContent
     account: str = ""  # of a post
     is_waiting: bool = False  # a piece of a thread, which moves with its first post
+    sharing: int = 0  # other queued posts of its batch that have the same text and media
 
 
 # --- Draft to form ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from socialpub.domain import post_states
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.access.preconditions import compute_tag
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.posts import drafts, edits, post_log
+from socialpub.domain.posts import batch_log, drafts, edits, post_log
 from socialpub.web.dashboard.parts import edited_content
 from socialpub.web.dashboard.parts.compose_form import FieldMessages
 from socialpub.web.dashboard.parts.edited_content import EditedItem
@@ -34,9 +34,12 @@ def _load_draft(scope: Scope, draft: str) -> EditedItem:
 def _load_post(scope: Scope, post: str) -> EditedItem:
     shown = post_log.load_detail(scope, post)
     content = json_codec.loads(shown)
-    is_waiting = post_states.is_waiting_piece(post_log.find(scope, post))
+    row = post_log.find(scope, post)
+    is_waiting = post_states.is_waiting_piece(row)
+    sharing = 0 if is_waiting else batch_log.count_sharing(scope, row)
+    account, status = content["accountId"], content["status"]
     return EditedItem(
-        "post", post, compute_tag(shown), content["status"], content, content["accountId"], is_waiting=is_waiting
+        "post", post, compute_tag(shown), status, content, account, is_waiting=is_waiting, sharing=sharing
     )
 
 
