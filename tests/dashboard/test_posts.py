@@ -393,7 +393,10 @@ def test_changing_one_of_several_targets_says_that_the_others_stay(world: Reques
     assert moving is not None
     assert ">Move</button>" in browser.get(moving[1], headers=HTML).text
     assert "The posts to its other accounts stay." in page_of(browser, post, "/cancel")
-    assert "Posts to other accounts stay as they are." in browser.get(f"/compose?post={post}", headers=HTML).text
+    assert (
+        "Posts to other accounts stay as they are, unless you choose to change them too."
+        in browser.get(f"/compose?post={post}", headers=HTML).text
+    )
     alone = world.scheduled(text="For one")
     assert "Only the post on Bluesky moves." not in page_of(browser, alone)
     assert "The posts to its other accounts stay." not in page_of(browser, alone, "/cancel")
