@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
-_NO_ZONES = {"localtime", "Factory"}  # the zone of this machine, which never matters, and that of an unset one
+_NO_ZONES = {"localtime", "Factory"}  # of this machine, and of one whose zone is not set
 
 
 @cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,12 +143,10 @@ class DemoHistory:
         self.service.wake_deliveries([])
 
     def _post(self, scene: Scene, due_ms: int | None) -> dict[str, Any]:
-        body: dict[str, Any] = {"targets": [{"platform": name} for name in scene.platforms], "text": scene.text}
+        body = _build_content(scene.platforms, scene.text, due_ms)
         if scene.picture:
             kind = "video" if scene.picture == "clip" else "image"
             body["media"] = [{"kind": kind, "mediaId": self._media[scene.picture]}]
-        if due_ms is not None:
-            body["scheduledAt"] = format_iso(due_ms)
         if scene.at_once:
             self._apply_faults(scene)
         batch: dict[str, Any] = self._request(
@@ -158,10 +156,8 @@ class DemoHistory:
         return batch
 
     def _save_draft(self, draft: StoryDraft, now_ms: int) -> None:
-        key = self.bakery if draft.bakery else self.main
-        body: dict[str, Any] = {"targets": [{"platform": name} for name in draft.platforms], "text": draft.text}
-        if draft.when:
-            body["scheduledAt"] = format_iso(draft.when.ms(now_ms))
+        key = self._key(draft)
+        body = _build_content(draft.platforms, draft.text, draft.when.ms(now_ms) if draft.when else None)
         saved = self._request("POST", "/v1/drafts", key, json=body)
         if draft.is_proposed:
             self._request("POST", f"/v1/drafts/{saved['id']}/propose", key)
@@ -210,8 +206,8 @@ class DemoHistory:
         answer = self._request("POST", "/v1/media", self.main, files={"file": (name, content)}, data={"altText": alt})
         return str(answer["id"])
 
-    def _key(self, scene: Scene) -> str:
-        return self.bakery if scene.bakery else self.main
+    def _key(self, story: Scene | StoryDraft) -> str:
+        return self.bakery if story.bakery else self.main
 
     def _request(self, method: str, path: str, key: str, headers: dict[str, str] | None = None, **sent: Any) -> Any:
         all_headers = {"Authorization": f"Bearer {key}", **(headers or {})}
@@ -219,6 +215,12 @@ class DemoHistory:
         answer = self._client.request(method, address, headers=all_headers, **sent)
         answer.raise_for_status()
         return answer.json() if answer.content else None
+
+
+def _build_content(platforms: Sequence[str], text: str, due_ms: int | None) -> dict[str, Any]:
+    """Build a publish request, or a draft, without media."""
+    body: dict[str, Any] = {"targets": [{"platform": name} for name in platforms], "text": text}
+    return body if due_ms is None else body | {"scheduledAt": format_iso(due_ms)}
 
 
 def _schedule(now_ms: int) -> Iterator[tuple[int, int, bool]]:

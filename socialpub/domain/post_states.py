@@ -72,7 +72,7 @@ TRANSITIONS: dict[str, Transition] = {
     "reject": _define("publishing", "rejected", "post.rejected"),
     "fail": _define("publishing", "failed", "post.failed"),
     "wait": _define("publishing", "validated", "post.failed"),  # for the next attempt
-    # Between two attempts, while the platform may complete the post by itself.
+    # Between two attempts of a post that the platform may still complete.
     "doubt": _define("validated", "failed", "post.failed"),
     # Before anything was sent.
     "overdue": _define("queued validated publishing", "failed", "post.failed"),
@@ -122,19 +122,7 @@ def apply(
         return None
     request_id = request_id or _find_request(row)
     for type_ in TRANSITIONS[name].events:
-        event = _DATA_BUILDERS[type_](row, data or {})
-        events.emit(
-            service,
-            tx,
-            type_,
-            row["organization"],
-            event,
-            profile=row["profile"],
-            post=row["id"],
-            stored=events.encode_data(type_, event, row["scheduled_at"]),
-            request_id=request_id,
-            now=now,
-        )
+        _emit(service, tx, type_, row, _DATA_BUILDERS[type_](row, data or {}), request_id, now)
     if row["status"] in TERMINAL_STATES:
         _continue_thread(service, tx, row, previous, request_id)
         _notify_waiters(service, tx, row["batch"])
@@ -353,6 +341,24 @@ def build_accepted_events(rows: Sequence[AcceptedPost]) -> list[events.PostEvent
             data = functools.partial(_ACCEPTED_DATA_BUILDERS[type_], row, {})
             built.append(events.PostEventInput(type_, row["profile"], row["id"], row["number"], stored, data))
     return built
+
+
+def _emit(
+    service: AppContext, tx: Tx, type_: str, row: PostRow, data: PostEvent, request_id: str | None, now: int
+) -> None:
+    """Emit an event of a post."""
+    events.emit(
+        service,
+        tx,
+        type_,
+        row["organization"],
+        data,
+        profile=row["profile"],
+        post=row["id"],
+        stored=events.encode_data(type_, data, row["scheduled_at"]),
+        request_id=request_id,
+        now=now,
+    )
 
 
 def _find_request(row: PostRow) -> str | None:

@@ -306,7 +306,7 @@ BOX = "Change the other account"
 
 
 def scheduled_everywhere(world: RequestCast, **other: Any) -> list[str]:
-    """The ids of a scheduled batch: on Bluesky and on X, there perhaps with content of its own."""
+    """The ids of a scheduled batch: a post on Bluesky, and one on X with the fields `other`."""
     twitter = world.server.connect(world.alice, "twitter")["id"]
     targets = [{"accountId": world.alice.bluesky}, {"accountId": twitter, **other}]
     at = format_instant(world.server.clock.now_ms() + 2 * 86_400_000)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from socialpub.base import key_scopes
 from socialpub.base.errors import ApiError
@@ -19,7 +20,7 @@ from socialpub.domain.posts import slots
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.profiles import ProfileRequest
-from socialpub.domain.schemas.slots import SlotsRequest
+from socialpub.domain.schemas.slots import Day, SlotsRequest
 from socialpub.web.dashboard.parts import key_form, user_agents
 from socialpub.web.dashboard.parts.layout import (
     keep_form,
@@ -34,15 +35,7 @@ from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 OWN_PATH, KEYS_PATH, PROFILES_PATH = "/settings", "/settings/keys", "/settings/profiles"
-WEEKDAYS = {
-    "mon": "Monday",
-    "tue": "Tuesday",
-    "wed": "Wednesday",
-    "thu": "Thursday",
-    "fri": "Friday",
-    "sat": "Saturday",
-    "sun": "Sunday",
-}
+WEEKDAYS: dict[str, str] = dict(zip(get_args(Day), calendar.day_name, strict=True))
 """The fields of the form of slots, and their labels."""
 
 # --- The user ----------------------------------------------------------------------------------------------------

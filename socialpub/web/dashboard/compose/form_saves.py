@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import cast
+from typing import Any, cast
 
 from typing_extensions import TypedDict
 
@@ -111,14 +111,18 @@ async def _edit(call: RequestContext, given: Form, post: str) -> int:
         remedy = "Cancel the post, and propose a draft with the new content."
         raise rule_error("draft.approval", "You can change only the time of a scheduled post.", remediation=remedy)
     with await call.enter_checking():
-        if given.get("all") and "options" in body:
-            remedy = "Save them for this account alone first, then change the text for all."
-            raise ApiError("validation_failed", "Options belong to one account.", remediation=remedy)
         if given.get("all"):
-            shared = validation.parse_object(BatchEditRequest, body)
-            action = await batch_log.prepare_edit(call.actor, found.item.content["batchId"], shared, {})
+            action = await _prepare_for_all(call, found.item.content["batchId"], body)
         else:
             action = await edits.prepare_post(call.actor, post, validation.parse_object(PostEditRequest, body), {})
     seen = given.get("replace") or given.get("seen", "")
     await actions.perform_bound(require_tag(action, (seen,), lambda: post_log.load_detail(call.scope, post)))
     return 1 + found.item.sharing if given.get("all") else 1
+
+
+async def _prepare_for_all(call: RequestContext, batch: str, body: dict[str, Any]) -> actions.BoundAction:
+    """Check the edit of all queued posts of a batch and return the action."""
+    if "options" in body:
+        remedy = "Save them for this account alone first, then change the text for all."
+        raise ApiError("validation_failed", "Options belong to one account.", remediation=remedy)
+    return await batch_log.prepare_edit(call.actor, batch, validation.parse_object(BatchEditRequest, body), {})

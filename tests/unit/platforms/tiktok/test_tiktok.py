@@ -546,5 +546,5 @@ def test_a_lab_stands_in_for_every_host_and_tiktok_is_off_at_first() -> None:
         "http://127.0.0.1:9/v2/oauth/token/",
     )
     assert (lab.enabled, TiktokSite().token_url) == (False, "https://open.tiktokapis.com/v2/oauth/token/")
-    other = TiktokSite(api_base="https://tiktokapis.com.evil.example")  # a host of its own, only named alike
+    other = TiktokSite(api_base="https://tiktokapis.com.evil.example")  # another host with a similar name
     assert other.token_url == "https://tiktokapis.com.evil.example/v2/oauth/token/"
